@@ -4,9 +4,9 @@
 
 # All generated files are in .cache/; `make clean` removes them.
 
-.PHONY: help build demo demo-cluster test test-fast test-matrix lint bench clean
+.PHONY: help build docsite demo demo-cluster test test-fast test-matrix lint bench clean
 
-LINTERS = ansible-lint ruff mypy docs changelog shell licences workflow
+LINTERS = ansible-lint ruff mypy docs docsite changelog shell licences workflow
 
 help:
 	@echo 'make demo          provision and partition a simulated eight-GPU node; without root, only partition it'
@@ -17,6 +17,7 @@ help:
 	@echo 'make lint          only the linters'
 	@echo 'make bench         benchmarks of the planner and the modules'
 	@echo 'make build         the artifact for Galaxy and ansible-galaxy: .cache/artifact/gpufleet-node-VERSION.tar.gz'
+	@echo 'make docsite       the documents and the reference as a website: .cache/docsite/index.html'
 	@echo 'make clean         remove all generated files'
 
 demo:
@@ -49,6 +50,10 @@ bench:
 build:
 	@scripts/bootstrap run
 	@.cache/venv/bin/python scripts/build.py
+
+docsite:
+	@scripts/bootstrap test
+	@.cache/venv/bin/python scripts/test.py docsite
 
 clean:
 	@if [ -d .cache/lab/podman ] || [ -d .cache/lab/nodes ]; then tests/lab/lab down; fi

@@ -32,7 +32,6 @@ SMALL = 2  # evicted pods start on the other node. The playbook's two runs take 
 COLLECTIONS = nodes.TOP / ".cache" / "collections"
 PLAYBOOK, LOOP = "gpufleet.node", "kubectl in a loop"
 USERS = {PLAYBOOK: "rollout", LOOP: "loop"}
-VERSION = "v26.7.0"  # of the GPU operator
 OTHERS = int(os.environ.get("BENCH_OTHERS", "0"))  # nodes of the cluster that keep their layout
 LOOP_NODES = int(os.environ.get("BENCH_LOOP", sys.maxsize))
 READY = 3600  # seconds; 1,000 nodes with their pods take minutes to start
@@ -106,10 +105,9 @@ def play(
     work: Path, plane: control_plane.ControlPlane, user: str, selector: str, layout: Layout, drain: bool, batch: str
 ) -> processes.Usage:
     """Roll the layout out with the playbook on the nodes that the selector matches."""
-    chart = next(each for each in charts.CHARTS if (each.name, each.version) == ("gpu-operator", VERSION))
     archive = work / "chart.tgz"
     if not archive.exists():
-        archive.write_bytes(charts.package(chart))
+        archive.write_bytes(charts.package(charts.OPERATOR))
     variables = {
         "gpu_cluster_check_pods": False,  # simulated pods print nothing
         "gpu_cluster_drain": drain,
@@ -118,7 +116,7 @@ def play(
         "gpu_node_batches": batch,
         "gpu_operator_chart_file": str(archive),
         "gpu_operator_timeout": READY,
-        "gpu_operator_version": VERSION,
+        "gpu_operator_version": charts.OPERATOR.version,
         "nvidia_mig_layout": layout.variable,
     }
     (work / "variables.json").write_text(json.dumps(variables))

@@ -4,7 +4,7 @@
 
 """Run the parts of the test suite, three at a time, and print a summary.
 
-Usage: scripts/test.py [PART...]    without a part: all of them
+Usage: make test PARTS="PART..."    without a part: all of them
 
 A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77 if the machine lacks
 something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output
@@ -138,6 +138,7 @@ PARTS: t.Sequence[Part] = (
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
     Part("boot", "The boot restore, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
+    Part("docsite", "The docsite, without a warning", ["python", "scripts/docsite.py"]),
     Part("mypy", "Types", ["mypy"]),
     Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),

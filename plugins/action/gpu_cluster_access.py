@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ansible import constants
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig, runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig, run_folder
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 
 
@@ -28,7 +29,7 @@ class ActionModule(Action):
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
         try:
-            folder = runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
+            folder = run_folder.prepare(Path(constants.DEFAULT_LOCAL_TMP))
         except OSError as error:
             # Tasks with credentials have no_log: another one fails with this.
             return {"problem": "credentials cannot be kept on the controller: %s" % error}
@@ -37,7 +38,7 @@ class ActionModule(Action):
             text, path = base64.b64decode(arguments["kubeconfig"]).decode(errors="replace"), folder / arguments["name"]
             try:
                 # An empty one hides that of the user, which may be of another cluster.
-                runs.write(path, kubeconfig.rebuild(text, arguments["server"]) if text else "")
+                run_folder.write(path, kubeconfig.rebuild(text, arguments["server"]).encode() if text else b"")
             except Refusal as refusal:
                 result["problem"] = (
                     "the kubeconfig of %s is refused: %s. Set gpu_cluster_kubeconfig to one on the controller"
@@ -47,7 +48,7 @@ class ActionModule(Action):
                 result["kubeconfig"] = str(path)
         if arguments["keep"]:
             try:
-                result["changed"] = runs.keep(
+                result["changed"] = run_folder.keep(
                     folder / arguments["name"], Path(arguments["keep"]), self._task.check_mode
                 )
             except OSError as error:

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import compare
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 

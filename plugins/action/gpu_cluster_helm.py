@@ -10,9 +10,9 @@ import time
 
 from ansible.errors import AnsibleError
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import Reasons, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record

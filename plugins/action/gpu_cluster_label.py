@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import node_labels, removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show

@@ -10,13 +10,14 @@ import contextlib
 import shutil
 import typing as t
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, host_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
@@ -71,7 +72,7 @@ class ActionModule(ClusterAction):
         )
 
     def _cluster(self, installation: Installation) -> Cluster:
-        objects = inputs.objects(installation)
+        objects = inputs.requests(installation)
         try:
             found = self._api.results(list(objects.values()))
         except Unreadable as error:

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import checks, inputs, removal
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs, removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
@@ -26,13 +26,13 @@ class ActionModule(ClusterAction):
         own, _errors = inventory_variables.validated_for_host(role, variables, self._templar.template)
         settings = {name.removeprefix(role + "_"): value for name, value in own.items()}
         installation = Installation(CHARTS[role], settings)
-        wanted = removal.objects(installation)
+        wanted = removal.requests(installation)
         try:
             found = self._api.results(list(wanted.values()))
         except Unreadable as error:
             return {"failed": True, "msg": str(error)}
         cluster = inputs.cluster_of(wanted, found, nodes={})
-        unread = checks.unread(wanted, cluster)
+        unread = inputs.unread(wanted, cluster)
         if unread:
             return {"failed": True, "msg": "; ".join(unread)}
         return {**removal.plan(installation, cluster)._asdict(), "settings": settings}

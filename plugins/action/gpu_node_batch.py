@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import batches
 
@@ -14,21 +15,20 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import ba
 class ActionModule(Action):
     ARGUMENTS = {
         "most": {"type": "int", "default": 0},
-        "after_batches": {"type": "bool", "default": False},
-        "sorted": {"type": "bool", "default": False},
-        "done_before": {"type": "list", "elements": "str", "default": []},
+        "scope": {"type": "str", "default": "node", "choices": ["node", "cluster", "pending"]},
     }
 
     def perform(self, variables: Data) -> Data:
-        arguments = self._arguments
+        arguments, after_batches = self._arguments, self._arguments["scope"] == "cluster"
         every = list(variables["ansible_play_hosts_all"])
         current = list(variables["ansible_play_batch"])
         failed = sorted(set(every) - set(variables["ansible_play_hosts"]))
-        ordered = sorted(every) if arguments["sorted"] else every
-        batch = batches.Batch(ordered, current, failed, arguments["done_before"])
-        message = batches.refusal(batch, arguments["most"], arguments["after_batches"])
+        batch = batches.Batch(every, current, failed)
+        if arguments["scope"] == "pending":
+            batch = batches.Batch(sorted(every), current, failed, variables["groups"].get("gpu_cluster_done", ()))
+        message = batches.refusal(batch, arguments["most"], after_batches)
         if message:
             return {"failed": True, "msg": message}
-        if not arguments["after_batches"] and (batch.done or batch.later):
+        if not after_batches and (batch.done or batch.later):
             show(batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
         return {}

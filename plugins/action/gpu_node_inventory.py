@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from ansible.utils.vars import load_extra_vars
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_variables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import host_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry as inventory_registry
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
@@ -48,7 +49,7 @@ class ActionModule(Action):
         problems = found.problems
         if preflight:
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
-            problems = [*problems, *dra.of_variables(host, values)]
+            problems = [*problems, *dra_variables.problems(host, values)]
         return {
             "problems": problems,
             "selected": roles.selected,

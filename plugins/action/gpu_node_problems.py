@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
 _FACT = "gpu_node_problems"
@@ -24,8 +25,8 @@ class ActionModule(Action):
     def perform(self, variables: Data) -> Data:
         if self._arguments["check"] == "preflight":
             return _preflight(variables, self._arguments["gathered"])
-        message = report.verify(variables["inventory_hostname"], variables[_FACT])
-        return {"failed": True, "msg": message} if message else {}
+        host, found = variables["inventory_hostname"], variables[_FACT]
+        return {"message": report.verify(host, found), "problems": {host: report.sentences(found, host)}}
 
 
 def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> Data:
@@ -40,6 +41,7 @@ def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> Data:
     left_out = [*unreachable, *([] if stops else refused)]
     return {
         "messages": report.preflight(problems, present, stops),
+        "problems": report.by_host(problems),
         "stops": stops,
         "left_out": left_out,
         "warnings": ["%s cannot be reached and is left out" % host for host in unreachable],

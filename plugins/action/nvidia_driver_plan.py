@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import node as driver_node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables

@@ -11,7 +11,8 @@ import re
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.truth import is_true
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
@@ -26,7 +27,7 @@ class ActionModule(Action):
     ARGUMENTS = None
 
     def perform(self, variables: Data) -> Data:
-        arguments, host = self._arguments, variables.get("inventory_hostname")
+        arguments = self._arguments
         source = str(arguments.get("src", ""))
         if source and not re.match("[a-z]+://", source):
             try:
@@ -34,17 +35,16 @@ class ActionModule(Action):
                     raise AnsibleError(problem)
                 arguments["content"] = base64.b64encode(self._read(source)).decode()
             except (AnsibleError, OSError) as error:
-                why = "Cannot read the key %s on the controller: %s" % (source, error)
-                return {"failed": True, "msg": "%s: %s" % (host, why)}
+                return {"failed": True, "msg": "Cannot read the key %s on the controller: %s" % (source, error)}
         result: Data = self._execute_module(module_args=arguments, task_vars=variables)
         if not result.get("failed") and arguments.get("state") == "recorded":
-            result["msg"] = [_TRUSTED % (host, each, each[-8:].lower()) for each in result["fingerprints"]]
+            result["msg"] = [
+                _TRUSTED % (variables["inventory_hostname"], each, each[-8:].lower()) for each in result["fingerprints"]
+            ]
             for line in result["msg"]:
                 show(line)
         elif not result.get("failed") and is_true(arguments.get("rpm")):
             self._import(result, arguments["dest"], variables)
-        if result.get("failed") and "msg" in result:
-            result["msg"] = "%s: %s" % (host, result["msg"])
         return result
 
     def _import(self, result: Data, dest: str, variables: Data) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import plan as rke2_plan
 
@@ -28,16 +29,18 @@ class ActionModule(Action):
         plan: Data = {}
         notices: list[str] = []
         if not problems:
-            wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
-            servers = variables["groups"].get(wanted["servers_group_name"], ())
+            desired = {name.removeprefix("rke2_"): value for name, value in settings.items()}
+            servers = variables["groups"].get(desired["servers_group_name"], ())
             node = _node(variables, servers, self._arguments["states"], names)
             if node.name in node.states:
-                plan, problems, notices = rke2_plan.plan(wanted, node)
+                plan, problems, notices = rke2_plan.plan(desired, node)
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
             problems.insert(0, messages.NOT_ROOT)
-        return {"plan": plan, "problems": problems, "names": names, "warnings": notices}
+        missing = ["RKE2 %s is not installed. Run site.yml --tags rke2" % settings["rke2_version"]]
+        differences = missing if plan.get("installs") else []
+        return {"plan": plan, "problems": problems, "differences": differences, "names": names, "warnings": notices}
 
     def _names(self, variables: t.Mapping[str, t.Any]) -> list[str]:
         """The names that the node may have in the cluster, from the inventory alone."""

@@ -10,7 +10,7 @@ short_description: Draw MIG instances as a slice map
 version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Draws one line per GPU. The width of a GPU instance is that of its placement. Dots are free space.
+  - Draws the slices of each GPU on one line, in which a GPU instance is as wide as its placement. Dots are free slices.
   - Brackets list the compute instances of a GPU instance, unless it has a single one with all of its multiprocessors.
     Empty brackets mean that it has none.
   - A GPU of the facts that could not be read is shown as unknown.
@@ -18,10 +18,11 @@ positional: _input, board
 options:
   _input:
     description:
-      - The GPUs of the facts, or one of them.
+      - The GPUs of the facts, which are C(ansible_facts.nvidia.gpus) of M(gpufleet.node.nvidia_driver_facts), or one of
+        them. The map shows their current instances.
       - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. The map
-        shows the placements on an empty GPU. The filter fails if the instances do not fit.
-      - Or a whole layout, with O(gpus). See the option O(gpufleet.node.nvidia_mig#module:layout).
+        shows where the module would place them on an empty GPU. The filter fails if they do not fit.
+      - Or a layout, as in the option O(gpufleet.node.nvidia_mig#module:layout). O(gpus) is then required.
     type: raw
     required: true
   board:
@@ -34,8 +35,7 @@ options:
   gpus:
     description:
       - The GPUs of the facts, or a list of boards in order of index, as P(gpufleet.node.mig_problems#filter) takes them.
-      - If set, the input is a layout, and the map shows these GPUs after it is applied to them while they are empty.
-        Does not need a GPU.
+      - If set, the input is a layout, and the map shows these GPUs as the layout would configure them if they were empty.
     type: list
     elements: raw
   width:

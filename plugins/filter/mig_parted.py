@@ -18,14 +18,15 @@ description:
     M(gpufleet.node.nvidia_mig) restores it. C(nvidia-mig-parted) reports both kinds as V(1g.20gb), and recreates
     V(1c.1g.20gb) of a document on every run.
   - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
-    that the driver does not list. Applying a document without their instances would destroy these.
+    that the driver does not list. Their instances would be missing in the document, and destroyed when it is applied.
 positional: _input, name, gpus, board
 options:
   _input:
     description:
-      - The GPUs of the facts, to convert their current instances.
-      - Or a layout. Without O(gpus), the document is valid for any node, and its entries can select GPUs only by V(all)
-        or by index.
+      - The GPUs of the facts, which are C(ansible_facts.nvidia.gpus) of M(gpufleet.node.nvidia_driver_facts), to convert
+        their current instances.
+      - Or a layout, as in the option O(gpufleet.node.nvidia_mig#module:layout). Without O(gpus), the document is valid for
+        any node, and its entries can select GPUs only by V(all) or by index.
     type: list
     elements: dict
     required: true

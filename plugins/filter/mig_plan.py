@@ -16,19 +16,20 @@ description:
   - Fails if the desired instances do not fit, and reports the reason and the nearest set that fits.
   - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
     that the driver does not list.
-  - The facts do not contain the placements of compute instances inside a GPU instance. The filter assumes the lowest
-    possible placements.
-positional: _input, wanted, board
+  - The facts do not contain where compute instances are inside a GPU instance. The filter assumes the lowest possible
+    placements.
+positional: _input, desired, board
 options:
   _input:
     description:
-      - The current state. A GPU of the facts, or a list of GPU instances as in its C(mig.instances). An empty list is
-        an empty GPU.
+      - The current state. A GPU of the facts, which is an item of C(ansible_facts.nvidia.gpus) of
+        M(gpufleet.node.nvidia_driver_facts), or a list of GPU instances as in its C(mig.instances). An empty list is an
+        empty GPU.
       - Each instance needs C(profile) and C(start). C(id) and C(compute_instances) may be omitted. The default is a
         single compute instance with all slices.
     type: raw
     required: true
-  wanted:
+  desired:
     description:
       - The desired instances, the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU
         instances.
@@ -115,10 +116,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors impor
 
 
 @refusing
-def mig_plan(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
+def mig_plan(current: object, desired: object, board: str | None = None) -> dict[str, t.Any]:
     from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import plan as layout_plan  # see _layout.errors
 
-    return layout_plan.of(current, wanted, board)
+    return layout_plan.of(current, desired, board)
 
 
 class FilterModule:

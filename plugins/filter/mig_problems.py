@@ -21,14 +21,15 @@ options:
     required: true
   gpus:
     description:
-      - The GPUs of the facts, or a list of boards in order of index, each by model, alias, product as C(nvidia-smi)
-        prints it, or PCI device id. Boards without MIG, such as V(L40S), can be named too.
+      - The GPUs of the facts, which are C(ansible_facts.nvidia.gpus) of M(gpufleet.node.nvidia_driver_facts). Or a list of
+        boards in order of index, each by model, alias, product as C(nvidia-smi) prints it, or PCI device id. Boards
+        without MIG, such as V(L40S), can be named too.
       - A board is sold as several products (SXM, PCIe), each with its PCI device id and product names. A layout is
         valid if at least one product of the boards matches its C(device_filter) and product names. Give the PCI device
         id or the product instead of the board to validate against that product only.
-      - The name of a board determines neither its PCI subsystem nor UUID and PCI bus id. If an entry with a subsystem in
-        its C(device_filter) fits only on some subsystems, that is a problem, because only the facts contain it. The
-        instances for a UUID or PCI bus id must fit on one of the boards, which both may name.
+      - The name of a board determines neither the PCI subsystem nor the UUID and PCI bus id of a GPU, which only the facts
+        contain. It is a problem if a layout fits only on some subsystems that its C(device_filter) may match. A UUID or
+        PCI bus id may be that of any of the boards, and the instances of its entry must fit on at least one of them.
       - A GPU or board whose placements are unknown is not checked here, but by M(gpufleet.node.nvidia_mig).
       - Without O(gpus), only properties that do not depend on the GPUs are validated.
     type: list
@@ -54,7 +55,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The problems, each a sentence that names entry, GPU and remedy. Empty if there are none.
+  description: The problems, each a sentence that names the entry, the GPU and the remedy. Empty if there are none.
   type: list
   elements: str
 """

@@ -22,8 +22,10 @@ positional: _input, strategy, gpus, board, sharing
 options:
   _input:
     description:
-      - The GPUs of the facts, for the current resources of the node.
-      - Or a layout, for the resources of the node with that layout. O(gpus) is then required.
+      - The GPUs of the facts, which are C(ansible_facts.nvidia.gpus) of M(gpufleet.node.nvidia_driver_facts), for the
+        current resources of the node.
+      - Or a layout, as in the option O(gpufleet.node.nvidia_mig#module:layout), for the resources of the node with that
+        layout. O(gpus) is then required.
     type: list
     elements: dict
     required: true
@@ -54,7 +56,8 @@ options:
     type: str
   sharing:
     description:
-      - How the GPUs are shared, as C(gpu_cluster_sharing) of the role C(gpu_cluster), which multiplies the numbers.
+      - How pods share the GPUs or MIG devices, a value of the variable C(gpu_cluster_sharing) of the role
+        C(gpu_cluster). Sharing multiplies the numbers.
     type: dict
 seealso:
   - module: gpufleet.node.nvidia_mig
@@ -65,7 +68,7 @@ EXAMPLES = r"""
 - name: Show the Kubernetes resources of the layout
   ansible.builtin.debug:
     msg: "{{ nvidia_mig_layout | gpufleet.node.mig_resources('mixed', gpus=ansible_facts.nvidia.gpus) }}"
-    # -> {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 28, "nvidia.com/mig-3g.40gb": 7}
+    # -> for example {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 28, "nvidia.com/mig-3g.40gb": 7}
 
 - name: Show the Kubernetes resources of a planned node with four boards
   ansible.builtin.debug:

@@ -94,5 +94,5 @@ problems:
     - The problems of the plan and the differences, by host. Those that concern the cluster are under the first host.
   returned: always
   type: dict
-  sample: {"gpu1": ["HelmChart in the cluster: not as in the variables. Run site.yml"], "gpu2": []}
+  sample: {"gpu1": ["the cluster does not match the variables: HelmChart gpu-operator (gpu_operator_*). Run site.yml"], "gpu2": []}
 """

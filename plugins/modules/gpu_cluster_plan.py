@@ -94,15 +94,15 @@ pending:
   returned: with a plan
   type: dict
 outdated:
-  description: What differs from the variables, except for a chart that helm installs.
+  description: What differs from the variables, with their names, except for a chart that helm installs.
   returned: with a plan
   type: list
   elements: str
-  sample: [namespace, node labels]
+  sample: ["ConfigMap gpufleet-mig-configs (nvidia_mig_layout)"]
 objects:
   description:
-    - The objects to write before the chart is installed, with their C(definition), the C(title) and whether they are
-      current (C(is_current)). C(in_check_mode) is false if the namespace of the object does not exist, because check mode
+    - The objects to write before the chart is installed, with their C(definition), the C(variables) that set them, and
+      whether they are current (C(is_current)). C(in_check_mode) is false if the namespace of the object does not exist, because check mode
       does not create it.
   returned: with a plan
   type: list

@@ -27,22 +27,15 @@ options:
       - Percent of all hosts of the play that may fail before the next batch is not started.
     type: int
     default: 0
-  after_batches:
+  scope:
     description:
-      - Whether the play runs after the batches, and not in batches itself. It starts only if no host has failed.
-    type: bool
-    default: false
-  sorted:
-    description:
-      - Whether the play has the keyword C(order) with the value C(sorted).
-    type: bool
-    default: false
-  done_before:
-    description:
-      - Hosts that an earlier play has changed.
-    type: list
-    elements: str
-    default: []
+      - The hosts of the play. With V(node), nodes, in batches.
+      - With V(cluster), all hosts, once after the batches. The play starts only if no host has failed.
+      - With V(pending), those of the group C(gpu_cluster_pending), in batches, in a play with the keyword C(order) and
+        the value C(sorted). Those of the group C(gpu_cluster_done) are shown as done.
+    type: str
+    choices: [node, cluster, pending]
+    default: node
 """
 
 EXAMPLES = r"""

@@ -24,7 +24,7 @@ options:
   check:
     description:
       - With V(preflight), returns the messages about the problems of all hosts of the play.
-      - With V(verify), fails if the host has problems, with one message that lists them.
+      - With V(verify), returns one message that lists the problems of the host.
     type: str
     choices: [preflight, verify]
     required: true
@@ -46,13 +46,22 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+message:
+  description: The message about the host's problems. Empty if it has none.
+  returned: with O(check=verify)
+  type: str
+problems:
+  description: The problems, by host. Those of a host that was not checked are unknown, and its list says so.
+  returned: success
+  type: dict
+  sample: {"gpu-1": ["GPU 0 is in use"], "gpu-2": []}
 messages:
   description:
     - The message of each host that has problems. The first one lists those of all hosts, the others refer to it.
     - If only hosts that have left the play have problems, another host has the message.
   returned: with O(check=preflight)
   type: dict
-  sample: {"gpu-1": "No node was touched. Problems: 1\n- gpu-1, gpu-2: ...", "gpu-2": "Its problems are in ..."}
+  sample: {"gpu-1": "Nothing was changed. Problems: 1\n- gpu-1, gpu-2: ...", "gpu-2": "Its problems are in ..."}
 stops:
   description: Whether hosts have problems that C(gpu_node_skip) does not allow to skip.
   returned: with O(check=preflight)

@@ -52,11 +52,6 @@ options:
         prefix of the variables that messages name, such as C(ROLE_version) and C(ROLE_repository_key).
     type: str
     required: true
-  host:
-    description:
-      - The name of the node in messages. By default its own name.
-    type: str
-    default: ""
   state:
     description:
       - V(present) installs O(packages).
@@ -251,14 +246,16 @@ held:
   elements: str
 problems:
   description:
-    - How the packages differ from O(packages). Plain sentences without the node's name and without a full stop at the end.
+    - How the packages differ from O(packages), and the remedy. Sentences without the node's name and without a full stop
+      at the end.
   returned: if O(state=verified)
   type: list
   elements: str
-  sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
+  sample: ["driver 535.309.01 is installed, and branch 580 is requested. Run site.yml --tags driver"]
 differences:
   description:
-    - Those of RV(problems) for which packages have to be installed. Setting a missing hold interrupts nothing.
+    - Those of RV(problems) for which packages have to be installed, without the remedy. Setting a missing hold interrupts
+      nothing.
   returned: if O(state=verified)
   type: list
   elements: str

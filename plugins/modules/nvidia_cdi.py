@@ -54,10 +54,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-matches:
-  description: Whether there was nothing to do.
-  returned: O(state=present)
-  type: bool
 reason:
   description:
     - What the module found. V(current) and V(outdated) compare the specification with the devices. V(no_devices) is a node
@@ -67,12 +63,13 @@ reason:
   type: str
   choices: [current, outdated, incomplete, no_devices, no_driver, no_toolkit]
 msg:
-  description: The reason as a sentence.
+  description: The reason, and what was changed, as a sentence.
   returned: O(state=present)
   type: str
   sample: /var/run/cdi/nvidia.yaml lists the GPUs and MIG devices of the node
 problems:
-  description: The reason and a remedy if RV(matches) is false. Otherwise empty.
+  description:
+    - The reason and a remedy. Empty if there is nothing to change, or it was changed.
   returned: O(state=present)
   type: list
   elements: str

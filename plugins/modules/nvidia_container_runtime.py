@@ -15,7 +15,7 @@ description:
   - Adds the nvidia runtime to the configuration of containerd, docker or CRI-O through C(nvidia-ctk runtime configure),
     and removes it.
   - C(nvidia-ctk) works on a copy of the owner's configuration, so that files are written only if they differ.
-  - The owner's configuration is kept in C(/var/lib/gpufleet-nvidia-container-toolkit). Files keep their mode and owner;
+  - The owner's configuration is kept in C(/var/lib/gpufleet/nvidia-container-toolkit). Files keep their mode and owner;
     new ones, and the file that C(nvidia-ctk) adds, can be read by root only, since configurations may hold passwords. For
     the same reason, the module returns no content.
   - The container runtime reads what C(nvidia-ctk) generates, where it has a command for that, before a file is written. If
@@ -38,11 +38,6 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  host:
-    description:
-      - The node's name in the inventory, for messages.
-    type: str
-    default: ""
   name:
     description:
       - The container runtime.
@@ -93,7 +88,7 @@ stops_containers:
 problems:
   description:
     - Why the service cannot start containers with GPUs, and whether its configuration differs from the options. One
-      sentence or more each.
+      sentence or more each, without a full stop at the end.
   returned: O(state=checked)
   type: list
   elements: str

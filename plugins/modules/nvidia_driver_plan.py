@@ -56,7 +56,7 @@ plan:
       type: str
       sample: "580"
     version:
-      description: The exact version in the settings, or V(null).
+      description: The exact version in the settings, or empty.
       type: str
     modules:
       description: The kernel modules, V(open), V(proprietary) or V(none).
@@ -77,11 +77,12 @@ plan:
       type: list
       elements: str
     headers:
-      description: The package with the headers of the running kernel, or V(null) if none are needed.
+      description: The package with the headers of the running kernel, or empty if none are needed.
       type: str
-    running_modules:
-      description: Ubuntu's signed modules for the running kernel, or V(null).
-      type: str
+    optional_packages:
+      description: Ubuntu's signed modules for the running kernel, which may not exist for the driver's version.
+      type: list
+      elements: str
     kernel_packages:
       description: Packages that install later kernels and their modules, to be held with the driver.
       type: list
@@ -104,7 +105,7 @@ plan:
       description: Whether the unit of the persistence daemon must be overridden to enable persistence mode.
       type: bool
     module_stream:
-      description: The module stream of dnf, or V(null).
+      description: The module stream of dnf, or empty.
       type: str
     module_stream_optional:
       description: Whether the repository may lack the stream.
@@ -113,7 +114,7 @@ plan:
       description: NVIDIA's repository or its mirror, with its key and files. Empty with V(distribution).
       type: dict
     minimum_version:
-      description: The lowest driver version of the node's boards, or V(null).
+      description: The lowest driver version of the node's boards, or empty.
       type: str
     minimum_board:
       description: The board that requires RV(plan.minimum_version).

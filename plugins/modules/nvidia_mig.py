@@ -293,7 +293,7 @@ gpus:
         before:
           description: Whether MIG mode was on before the run.
           type: bool
-        wanted:
+        desired:
           description: Whether MIG mode is on in the layout.
           type: bool
         current:
@@ -302,7 +302,7 @@ gpus:
         pending:
           description: The mode that the next reset of the GPU activates. In check mode, the value before the run.
           type: bool
-      sample: {"before": true, "wanted": true, "current": true, "pending": true}
+      sample: {"before": true, "desired": true, "current": true, "pending": true}
     changed:
       description: Whether the GPU was changed, or in check mode would be changed.
       type: bool
@@ -389,14 +389,14 @@ gpus:
       sample: []
     error:
       description:
-        - What failed on this GPU, what was restored and what to do. V(null) if nothing did. The module's message lists
-          the first few of them.
+        - What failed on this GPU, what was restored and what to do. V(null) if nothing failed. The module's message lists
+          the first few of these errors.
       type: str
       sample: null
     retries:
       description:
-        - Writes that failed without effect because of a transient error and were retried. The keys are those of
-          RV(operations), plus C(error).
+        - Writes that failed without effect because of a transient error, and were retried. The keys are those of
+          RV(operations), and C(error).
       type: list
       elements: dict
       sample: []

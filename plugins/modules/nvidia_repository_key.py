@@ -105,7 +105,7 @@ EXAMPLES = r"""
   gpufleet.node.nvidia_repository_key:
     role: nvidia_container_toolkit
     src: https://nvidia.github.io/libnvidia-container/gpgkey
-    dest: /etc/apt/keyrings/nvidia-container-toolkit.asc
+    dest: /etc/apt/keyrings/gpufleet-nvidia-container-toolkit.asc
     fingerprints: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
 
 - name: Show the keys that stay in rpm's database

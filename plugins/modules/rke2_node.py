@@ -77,6 +77,11 @@ changes:
   type: list
   elements: str
   sample: [Label example.com/pool=gpu]
+problems:
+  description: In check mode, a problem that names the planned changes. Otherwise empty.
+  returned: success
+  type: list
+  elements: str
 """
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module

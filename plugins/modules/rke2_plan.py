@@ -53,4 +53,9 @@ problems:
   returned: if O(states) is set
   type: list
   elements: str
+differences:
+  description: A problem if the requested version is not installed. Otherwise empty.
+  returned: if O(states) is set
+  type: list
+  elements: str
 """

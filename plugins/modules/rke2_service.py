@@ -20,11 +20,6 @@ extends_documentation_fragment:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  host:
-    description:
-      - The node's name in the inventory, for messages.
-    type: str
-    required: true
   type:
     description:
       - The RKE2 service.
@@ -58,6 +53,23 @@ options:
       - Whether the program or the configuration has just been changed, or would be in check mode.
     type: bool
     default: false
+  files:
+    description:
+      - With O(state=checked), configuration files to compare.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description:
+          - The file.
+        type: path
+        required: true
+      sha256:
+        description:
+          - The checksum of its desired content. If it is empty, the file may have any content.
+        type: str
+        required: true
   timeout:
     description:
       - Seconds to wait.
@@ -68,7 +80,6 @@ options:
 EXAMPLES = r"""
 - name: Start RKE2
   gpufleet.node.rke2_service:
-    host: "{{ inventory_hostname }}"
     type: server
     data_path: /var/lib/rancher/rke2
 """
@@ -85,6 +96,11 @@ node_name:
   type: str
 problems:
   description: Problems of the running service, in one or more sentences each.
+  returned: O(state=checked)
+  type: list
+  elements: str
+differences:
+  description: A problem that names those of O(files) that are missing or have other content. Otherwise empty.
   returned: O(state=checked)
   type: list
   elements: str

@@ -49,8 +49,8 @@ def test_each_host_selects_a_layout_that_fits_its_boards(name: str, host: str) -
     command = [BIN / "ansible-inventory", "-i", PROJECT / "inventories" / name / "hosts"]
     shown = subprocess.run([*command, "--host", host], cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout
     values = json.loads(shown)
-    assert values["gpu_layout"] in values["gpu_layouts"]
-    for layout in values["gpu_layouts"].values():
+    assert values["nvidia_mig_layout"] in values["nvidia_mig_layouts"]
+    for layout in values["nvidia_mig_layouts"].values():
         assert problems.of_layout(layout, values.get("gpu_node_boards", ["A100-40GB"])) == []
 
 

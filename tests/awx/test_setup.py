@@ -100,7 +100,7 @@ def test_check_mode_without_objects_ends_after_the_organization(empty: Site) -> 
 def test_a_file_without_layouts_is_rejected(empty: Site) -> None:
     path = PROJECT / "inventories/nodes/group_vars/gpu_nodes.yml"
     run = empty.play(fails=True, awx_layouts_file=str(path))
-    assert "%s has no gpu_layouts. Set awx_layouts_file" % path in run.output
+    assert "%s has no nvidia_mig_layouts. Set awx_layouts_file" % path in run.output
     assert empty.awx.requests == []
 
 
@@ -126,7 +126,7 @@ def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Si
     "name, playbook, credentials, questions",
     [
         ("GPU nodes, site", "site.yml", ["GPU nodes"], []),
-        ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["gpu_layout", "gpu_node_batches"]),
+        ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["nvidia_mig_layout", "gpu_node_batches"]),
         ("GPU nodes, mig from inventory", "mig.yml", ["GPU nodes"], ["gpu_node_batches"]),
         ("GPU nodes, verify", "verify.yml", ["GPU nodes"], []),
         (
@@ -149,13 +149,13 @@ def test_surveys_offer_the_names_of_the_layouts(site: Site) -> None:
         ("job_templates", "GPU nodes, mig"),
         ("workflow_job_templates", "GPU nodes, change to a named layout"),
     ):
-        question = survey(site, site.awx.one(resource, name=name))["gpu_layout"]
+        question = survey(site, site.awx.one(resource, name=name))["nvidia_mig_layout"]
         assert (question["type"], question["choices"]) == ("multiplechoice", LAYOUTS)
 
 
 def test_surveys_set_variables_of_the_collection(site: Site) -> None:
     asked = {question["variable"] for one in site.awx.surveys.values() for question in one["spec"]}
-    assert asked - variables.known() - {"gpu_layout"} == set()
+    assert asked - variables.known() == set()
 
 
 @pytest.mark.parametrize("change", ["GPU nodes, mig", "GPU nodes, mig from inventory"])
@@ -219,16 +219,16 @@ def test_a_playbook_that_is_not_in_the_project_is_refused(empty: Site) -> None:
 def test_a_schedule_of_a_template_that_asks_is_refused(site: Site) -> None:
     template = site.awx.one("job_templates", name="GPU nodes, mig")
     schedule = {"name": "s", "rrule": "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
-    with pytest.raises(stand_in.Refused, match="'gpu_layout' value missing"):
+    with pytest.raises(stand_in.Refused, match="'nvidia_mig_layout' value missing"):
         site.awx.request("POST", "/api/v2/schedules/", {}, {**schedule, "unified_job_template": template["id"]})
 
 
 @pytest.mark.parametrize(
     "answers, message",
     [
-        ({}, "'gpu_layout' value missing"),
-        ({"gpu_layout": "unknown"}, "expected to be one of"),
-        ({"gpu_layout": "mixed", "gpu_node_batches": "2"}, "expected to be an integer"),
+        ({}, "'nvidia_mig_layout' value missing"),
+        ({"nvidia_mig_layout": "unknown"}, "expected to be one of"),
+        ({"nvidia_mig_layout": "mixed", "gpu_node_batches": "2"}, "expected to be an integer"),
     ],
 )
 def test_wrong_answers_are_refused(site: Site, answers: t.Any, message: str) -> None:
@@ -246,9 +246,9 @@ def test_a_list_is_no_answer_to_a_question_for_text(site: Site) -> None:
 def test_other_variables_are_ignored(site: Site) -> None:
     """So what a launch may set is a question, or is in the inventory."""
     template = site.awx.one("job_templates", name="GPU nodes, mig")
-    answers = {"gpu_layout": "mixed", "nvidia_mig_layout": []}
+    answers = {"nvidia_mig_layout": "mixed", "nvidia_mig_reset": True}
     launched = request(site, "POST", template, "launch", {"extra_vars": answers})
-    assert launched == {"ignored_fields": {"extra_vars": {"nvidia_mig_layout": []}}}
+    assert launched == {"ignored_fields": {"extra_vars": {"nvidia_mig_reset": True}}}
 
 
 def test_a_prompt_that_the_template_does_not_have_is_refused(site: Site) -> None:

@@ -14,16 +14,16 @@ from gpulab import charts, control_plane, places, programs
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import operator_values, releases
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.mapping import ValueInputs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
-
-OPERATORS = [chart for chart in charts.CHARTS if chart.name == "gpu-operator"]
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import variables
 
 
-@pytest.mark.parametrize("chart", OPERATORS, ids=[chart.version for chart in OPERATORS])
+@pytest.mark.parametrize("version", ["v25.3.4", charts.OPERATOR.version])
 @pytest.mark.parametrize("owner", ["host", "operator"])
 def test_the_mig_manager_has_no_default_configuration(
-    plane: control_plane.ControlPlane, tmp_path: Path, chart: charts.Chart, owner: str
+    plane: control_plane.ControlPlane, tmp_path: Path, version: str, owner: str
 ) -> None:
+    """The template of release 25.3 has no quotes around the value."""
+    chart = charts.OPERATOR._replace(version=version)
     release = releases.release("gpu-operator", chart.version)
     inputs = ValueInputs(variables("gpu_operator", version=chart.version), owner)
     assert operator_values.problems(inputs, release) == []

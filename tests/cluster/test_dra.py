@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from conftest import DEPLOY, RECORD, Cluster, node, with_pods
-from dra import API, DRIVER, GPU, PLUGIN, DraDriver, uid
+from fake_dra_driver import API, DRIVER, GPU, PLUGIN, DraDriver, uid
 from gpulab import control_plane
 
 Data = t.Dict[str, t.Any]
@@ -103,7 +103,7 @@ def variables(driver: DraDriver, after: str, **drained_for: t.Any) -> Data:
 def plan(*kept: str) -> t.List[Data]:
     """The planned change of nvidia_mig."""
     instances = [{"compute_instances": [{"uuid": uuid}]} for uuid in kept]
-    return [{"uuid": GPU, "mode": {"before": True, "wanted": True}, "reset_required": False, "kept": instances}]
+    return [{"uuid": GPU, "mode": {"before": True, "desired": True}, "reset_required": False, "kept": instances}]
 
 
 def test_only_pods_whose_claimed_devices_change_are_evicted(

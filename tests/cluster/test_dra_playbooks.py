@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 from conftest import Cluster, allow, node, with_pods
-from dra import PLUGIN, DraDriver, uid
+from fake_dra_driver import PLUGIN, DraDriver, uid
 from gpulab import control_plane
 
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet
@@ -80,7 +80,7 @@ def test_a_layout_with_the_dra_driver(cluster: Cluster, plane: control_plane.Con
         patch = json.dumps({"spec": {"template": {"spec": {"containers": gates}}}})
         plane.kubectl("patch", "daemonset", PLUGIN, "--namespace", cluster.name, "--patch=" + patch)
         run = fleet.play(SITE, fails=True, nvidia_mig_layout=larger, device_plugin_version="0.20.0")
-        assert "No node was touched. Problems: 2" in run.output
+        assert "Nothing was changed. Problems: 2" in run.output
         assert "gpu: gpu_cluster_allocator is dra, but device_plugin_version installs a device plugin" in run.output
         assert "has the feature gate DynamicMIG" in run.output
     plane.kubectl("delete", "resourceslices", cluster.node + "-gpu")

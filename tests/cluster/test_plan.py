@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 from conftest import DEPLOY, PLUGIN, RECORD, SETTLED, UNSIMULATED, Cluster, is_ready, with_pods
-from device_plugin import MIXED, SEVEN, Model, facts
+from fake_device_plugin import MIXED, SEVEN, Model, facts
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster as Objects
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import plugin_configs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import variables
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE, DEFAULT = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/device-plugin.config"
@@ -164,7 +164,7 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
     expected = [each for part in (plan, *plan["pending"].values()) for each in part["expected"].values()]
     operator.layouts.update({each["config"]: state.devices for each in expected if each["config"]})
     if host.sharing:
-        operator.replicas[plugin_configs.name(host.sharing)] = state.replicas
+        operator.replicas[mig_configs.name(host.sharing)] = state.replicas
     given.pop("ansible_facts")
     for later in plan["pending"].values():
         later["expected"][cluster.node]["validator"] = False  # not simulated

@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 from conftest import PLUGIN, Cluster, is_ready
-from device_plugin import MIXED, SEVEN, Model, facts
+from fake_device_plugin import MIXED, SEVEN, Model, facts
 
 Data = t.Dict[str, t.Any]
 

@@ -196,8 +196,8 @@ def runner(image: str, project: Path, playbook: str, variables: t.Mapping[str, t
 
 
 def test_jobs_of_ansible_runner(image: str, project: Path) -> None:
-    wanted = layout({"1g.10gb": 7})
-    events = runner(image, project, "mig.yml", wanted)
+    desired = layout({"1g.10gb": 7})
+    events = runner(image, project, "mig.yml", desired)
     assert instances() == ["1g.10gb"] * 7
     names = {event["event"] for event in events}
     assert {"playbook_on_start", "playbook_on_task_start", "runner_on_ok", "playbook_on_stats"} <= names
@@ -205,7 +205,7 @@ def test_jobs_of_ansible_runner(image: str, project: Path) -> None:
     assert set(stats["changed"]) == {NODE}
     assert stats["failures"] == stats["dark"] == {}
 
-    stats = runner(image, project, "verify.yml", wanted)[-1]["event_data"]
+    stats = runner(image, project, "verify.yml", desired)[-1]["event_data"]
     assert set(stats["ok"]) >= {NODE}
     assert stats["changed"] == stats["failures"] == stats["dark"] == {}
 

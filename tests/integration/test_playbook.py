@@ -53,15 +53,6 @@ def test_nvidia_smi_backend(make_node, play, nvidia_smi):
     assert node.instances() == [INSTANCES]
 
 
-def test_fails_if_a_gpu_needs_a_reset_that_is_not_allowed(make_node, play):
-    node = make_node("--board", "A100-80GB", "--activation", "reset")
-    failed = play(node, fails=True)
-    assert "The MIG mode of some GPUs changes only with a reset or reboot: GPU 0 (GPU-" in failed
-    assert "Set nvidia_mig_reset to true" in failed
-    assert recap(play(node, nvidia_mig_reset=True))["failed"] == 0
-    assert node.instances() == [INSTANCES]
-
-
 def test_keeps_idle_instances_if_disturb_is_false(make_node, play):
     node = make_node("--board", "A100-80GB")
     play(node)
@@ -69,26 +60,3 @@ def test_keeps_idle_instances_if_disturb_is_false(make_node, play):
     failed = play(node, fails=True, nvidia_mig_layout=large, nvidia_mig_disturb=False)
     assert "disturb" in failed
     assert node.instances() == [INSTANCES]
-
-
-def test_turning_mig_off(make_node, play):
-    node = make_node("--board", "A100-80GB")
-    play(node)
-    off = [{"devices": "all", "mig_enabled": False}]
-    assert "Set nvidia_mig_reset to true" in play(node, fails=True, nvidia_mig_layout=off)
-    assert node.instances() == [INSTANCES]
-    play(node, nvidia_mig_layout=off, nvidia_mig_reset=True)
-    assert node.instances() == [[]]
-
-
-@pytest.mark.parametrize(
-    "variables, words",
-    [
-        ({"nvidia_mig_layout": None}, "nvidia_mig_layout"),
-        ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
-    ],
-)
-def test_rejects_invalid_variables_before_any_change(make_node, play, variables, words):
-    node = make_node("--board", "A100-80GB")
-    assert words in play(node, fails=True, **variables)
-    assert node.instances() == [[]]

@@ -47,6 +47,11 @@ class Run(t.NamedTuple):
             pytest.fail("no %s of %s in\n%s" % (what, host, self.output), pytrace=False)
         return int(found.group(1))
 
+    def stats(self) -> t.Dict[str, t.Any]:
+        """What later steps of a workflow get, which needs show_custom_stats."""
+        found = re.search(r"^\tRUN: (.*)$", self.output, re.MULTILINE)
+        return t.cast("t.Dict[str, t.Any]", json.loads(found.group(1))) if found else {}
+
 
 class Fleet:
     """Hosts of the group gpu_nodes: simulated nodes, and hosts without a driver."""
@@ -131,6 +136,7 @@ def ansible_playbook(work: Path, *arguments: t.Union[str, Path], **others: str) 
         ANSIBLE_PIPELINING="true",
         ANSIBLE_INJECT_FACT_VARS="false",
         ANSIBLE_NOCOLOR="1",
+        ANSIBLE_SHOW_CUSTOM_STATS="true",
     )
     environment.update(others)
     done = subprocess.run(

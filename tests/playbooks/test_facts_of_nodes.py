@@ -54,7 +54,7 @@ def test_a_node_does_not_choose_programs_that_the_server_runs(tmp_path: Path) ->
     [
         ("gpu_cluster", "connect", "inventory_hostname"),  # the node to drain
         ("gpu_cluster", "connect", "gpu_cluster_kubeconfig_keep"),  # a file of the controller to write
-        ("gpu_node", "drain_with_tasks", "gpu_node_drain_tasks"),  # and to execute
+        ("gpu_node", "drain", "gpu_node_drain_tasks"),  # and to execute
         ("gpu_node", "return_with_tasks", "gpu_node_return_tasks"),
         ("nvidia_mig", "export", "nvidia_mig_export_path"),  # and to write
         ("nvidia_mig", "pynvml_wheel", "nvidia_mig_pynvml_wheel"),  # and to read

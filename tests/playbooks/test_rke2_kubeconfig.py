@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import Run, ansible_playbook
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig import config
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig_support import config
 
 
 def copy(tmp_path: Path, *arguments: str) -> Run:

@@ -101,12 +101,15 @@ def test_a_node_whose_jobs_do_not_end_is_returned_unchanged(slurm: Slurm) -> Non
 
 def test_a_node_that_a_run_left_drained_is_returned_by_the_next(slurm: Slurm) -> None:
     slurm.fleet.nvsim("fault", "here", "nvmlDeviceCreateGpuInstanceWithPlacement", "--always", "--code", "999")
-    slurm.play(SITE, OTHER, fails=True)
+    run = slurm.play(SITE, OTHER, fails=True)
     assert slurm.updates() == ["drain"] and slurm.record.exists()
+    assert run.stats()["gpufleet_out_of_service"] == {"here": True}
     run = slurm.play(PLAYBOOKS / "verify.yml", SMALL, fails=True)
     assert "it is out of service since a run that did not finish" in run.output
+    assert '"gpufleet_problems": {  "here": [   "it is out of service' in run.output
     slurm.fleet.nvsim("fault", "here", "--clear")
-    slurm.play(SITE, SMALL)  # no change is left
+    run = slurm.play(SITE, SMALL)  # no change is left
+    assert run.stats()["gpufleet_out_of_service"] == {"here": False}
     assert slurm.updates() == ["resume"] and not slurm.record.exists()
 
 

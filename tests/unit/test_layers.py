@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
+from ansible_collections.gpufleet.node.tests.unit.project_support import TOP, files, text_of
 
 PLUGINS = TOP / "plugins"
 COLLECTION = "ansible_collections.gpufleet.node."

@@ -12,44 +12,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables
-
-TOP = Path(__file__).resolve().parents[2]
-SPECIFICATIONS = {
-    path.parents[1].name: yaml.safe_load(path.read_text())["argument_specs"]
-    for path in TOP.glob("roles/*/meta/argument_specs.yml")
-}
-OPTIONS = [
-    pair
-    for entries in SPECIFICATIONS.values()
-    for entry in entries.values()
-    for pair in entry.get("options", {}).items()
-]
-CHOICES: dict[str, set[str]] = {name: set() for name, _option in OPTIONS}
-for name, option in OPTIONS:
-    if option["type"] in ("bool", "str"):
-        CHOICES[name].update(["true", "false"] if option["type"] == "bool" else option.get("choices", []))
-REGISTRY = yaml.safe_load((TOP / "roles/gpu_node/vars/main.yml").read_text())
-TAGS = {"verify", "always", *(row["tag"] for rows in ("", "chart_") for row in REGISTRY["__gpu_node_%srows" % rows])}
-# Groups that the playbooks add to the inventory, and prefixes of the variables of repositories.
-OTHERS = {"gpu_node_left_out", "gpu_cluster_pending", "gpu_cluster_done"}
-OTHERS |= {name.removesuffix("_key") for name in CHOICES if name.endswith("_repository_key")}
-TASKS = sorted([*TOP.glob("roles/*/[tvh]*/*.yml"), *TOP.glob("playbooks/*.yml")])
-# What tasks set for others, or register.
-OTHERS |= {
-    name for path in TASKS for name in re.findall(r"(?m)^ *(?:(?:register|loop_var): )?(\w+)(?::|$)", path.read_text())
-}
-NAMES = {
-    *(variables.known() | OTHERS),
-    *SPECIFICATIONS,
-    *(role + "_problems" for role in SPECIFICATIONS),
-    *(path.stem for path in TOP.glob("plugins/[mf]*/*.py")),  # modules and filters
-}
-
-DOCUMENTATION = ("DOCUMENTATION", "EXAMPLES", "RETURN")
-OURS = r"(?<![\w./-])(?:%s)_[a-z0-9_]+" % "|".join(SPECIFICATIONS)
+from ansible_collections.gpufleet.node.tests.unit.names_support import CHOICES, DOCUMENTATION, NAMES, OURS, TAGS, TASKS
+from ansible_collections.gpufleet.node.tests.unit.project_support import TOP
 
 
 def unknown(text: str) -> list[str]:

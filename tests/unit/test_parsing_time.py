@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import c
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes
 from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import log as rke2_log
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check, runtime_service
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_jobs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig as cluster_kubeconfig
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, responses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
@@ -36,8 +36,8 @@ def rke2(text: str) -> object:
 
 
 def devices(text: str) -> object:
-    node: t.Any = {"metadata": {"name": "a", "annotations": {pod_check.NODE: "a", pod_check.RESOURCE: "b"}}}
-    return pod_check.devices([node], {"a": text}, {}, "mixed")
+    node: t.Any = {"metadata": {"name": "a", "annotations": {device_jobs.NODE: "a", device_jobs.RESOURCE: "b"}}}
+    return device_jobs.devices([node], {"a": text}, {}, "mixed")
 
 
 def kubeconfig(text: str) -> object:

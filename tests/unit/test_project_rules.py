@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
+from ansible_collections.gpufleet.node.tests.unit.project_support import TOP, files, text_of
 
 # --- Tasks on other hosts ---------------------------------------------------------------------------------------------
 
 # These run after a check, or are included by the action rke2_plan, which makes it too.
 CHECKED_BEFORE = {
     "roles/gpu_chart/tasks/install.yml",
-    "roles/gpu_cluster/tasks/kubeconfig.yml",
     "roles/gpu_cluster/tasks/undo.yml",
     "roles/rke2/tasks/delete_node.yml",
 }
@@ -83,6 +82,15 @@ def test_links_lead_to_files_and_headings(path: Path) -> None:
         if not target.exists() or (heading and heading not in headings(document)):
             missing.append("%s#%s" % (name, heading))
     assert missing == []
+
+
+def test_paths_in_contributing_exist() -> None:
+    """Except those with a placeholder, such as NAME, and those in a role."""
+    folders = {path.name for path in TOP.iterdir()} - {".cache", "meta"}
+    named = re.findall(r"`([\w.-]+/[\w./*-]+)`", text_of(Path("CONTRIBUTING.md")))
+    paths = [name for name in named if name.partition("/")[0] in folders and not re.search("[A-Z]{4}", name)]
+    assert len(paths) > 40
+    assert [name for name in paths if not any(TOP.glob(name))] == []
 
 
 def test_the_addresses_of_the_project_are_those_of_galaxy_yml() -> None:

@@ -46,6 +46,7 @@ The output:
     printable.py        removes control characters
     render.py           slice maps and diffs
     describe.py         results and facts as plain data
+    data.py             the type of plain data
 
 Imports nothing else of the collection.
 """

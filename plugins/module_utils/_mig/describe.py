@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from .data import Data
 from .profile import compute_name
 
 if t.TYPE_CHECKING:
     from .model import DesiredInstance, Gpu, GpuInstance, Placement, Process
     from .operations import Created, Kept, Operation
-
-Data = t.Dict[str, t.Any]
 
 
 def identity(gpu: Gpu) -> Data:

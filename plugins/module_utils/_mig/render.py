@@ -87,8 +87,8 @@ def row_after(plan: Plan) -> Row:
         return Row(name, note=mode_note(gpu.mig_capable, False, False))
     if not gpu.profiles_known:
         return Row(name, note="MIG on, profiles not known yet")
-    cells = [Cell(kept.instance.placement, _wanted_text(kept.desired)) for kept in plan.kept]
-    cells.extend(Cell(new.placement, _wanted_text(new.desired)) for new in plan.created)
+    cells = [Cell(kept.instance.placement, _desired_text(kept.desired)) for kept in plan.kept]
+    cells.extend(Cell(new.placement, _desired_text(new.desired)) for new in plan.created)
     return Row(name, gpu.board.memory_units, tuple(cells))
 
 
@@ -108,7 +108,7 @@ def plan_diff(plans: t.Sequence[Plan]) -> t.Dict[str, str]:
     return diff([row(plan.gpu) for plan in plans], [row_after(plan) for plan in plans])
 
 
-def _wanted_text(desired: DesiredInstance) -> str:
+def _desired_text(desired: DesiredInstance) -> str:
     return cell_text(desired.profile.name, desired.profile.slices, desired.slices, desired.reduced)
 
 

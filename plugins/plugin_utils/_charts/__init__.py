@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The charts of the GPU operator and the device plugin: values, configurations, owner of MIG, checks with pods.
+"""The charts of the GPU operator and the device plugin: values, configurations, owner of MIG, verification.
 
 The charts:
     chart.py                 the charts, and what differs between them
@@ -15,23 +15,23 @@ The plan of an installation:
     plan.py                  the plan, or why there is none, from these:
     inputs.py                variables of a role, and objects of the cluster
     agreement.py             whether the hosts of a play agree on the variables
-    checks.py                reasons why a chart cannot be installed
+    preconditions.py         reasons why a chart cannot be installed
     owner.py                 other owners of MIG, and other device plugins
     notices.py               warnings
     operator_mig.py          ConfigMap and labels of the MIG manager
     plugin_sharing.py        ConfigMap and labels with which GPUs are shared
     build.py                 what is written to the cluster
-    written.py               the objects that are written first
+    objects.py               the objects that are written first, and whether the cluster has them
     helm_chart.py            the HelmChart that installs the chart
-    comparison.py            whether an object has these values already
 
 The change and its verification:
     node_labels.py           changes labels, and restarts MIG managers
     wait.py                  waits until nodes advertise their GPUs
     compare.py               compares the cluster with a plan
-    pod_check.py             jobs that list devices, and their output
-    pod_check_run.py         runs these jobs, and removes them
-    dra_check.py             NVIDIA's DRA driver, and its devices
+    device_check.py          checks GPUs and MIG devices with pods
+    device_jobs.py           the jobs of these pods, and what they print
+    gfd_labels.py            labels that GPU feature discovery writes
+    dra_driver.py            problems of NVIDIA's DRA driver, and of its devices
     removal.py               objects and labels that an uninstallation removes
 
 Imports _drain, _cluster, _layout and _common.

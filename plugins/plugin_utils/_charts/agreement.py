@@ -32,7 +32,7 @@ def differences(
 ) -> dict[str, list[str]]:
     """Problems by host: variables of a role that differ from ``expected``, those of the first host with defaults."""
     first, *others = hosts
-    return {host: _different(expected, _given(expected, hostvars[host]), first) for host in others}
+    return {host: _different(expected, hostvars[host], first) for host in others}
 
 
 def differences_of_other_roles(hosts: t.Sequence[str], hostvars: t.Mapping[str, Variables]) -> dict[str, list[str]]:
@@ -41,18 +41,13 @@ def differences_of_other_roles(hosts: t.Sequence[str], hostvars: t.Mapping[str, 
     expected = of_other_roles(hostvars[first])
     if expected["nvidia_mig_owner"] != "operator":
         del expected["nvidia_mig_reboot"]  # otherwise it is a value of the chart
-    given = {host: of_other_roles(hostvars[host]) for host in others}
-    return {host: _different(expected, _given(expected, each), first) for host, each in given.items()}
-
-
-def _given(names: t.Iterable[str], variables: Variables) -> Variables:
-    return {name: variables[name] for name in names if name in variables}
+    return {host: _different(expected, of_other_roles(hostvars[host]), first) for host in others}
 
 
 def _different(expected: Variables, given: Variables, first: str) -> list[str]:
     return [
         "%s differs from its value on %s, but cluster roles run once for all hosts: use one value for all"
         % (name, first)
-        for name in sorted(given)
-        if given[name] != expected[name]
+        for name in sorted(expected)
+        if name in given and given[name] != expected[name]
     ]

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.nodes import Host, name_of
 from .._cluster.readiness import ExpectedNode
 from .._drain import record
-from . import helm_chart, operator_mig, plugin_sharing, releases, written
+from . import helm_chart, objects, operator_mig, plugin_sharing, releases
 from .inputs import Cluster, Installation, method
+from .objects import Object
 from .operator_mig import MigPlan
-from .releases import Data
-from .written import Object
 
 
 class Target(t.NamedTuple):
@@ -59,15 +59,17 @@ class Plan(t.NamedTuple):
 
     @property
     def outdated(self) -> list[str]:
-        """What differs from the variables, except for a chart that helm installs."""
+        """What differs from the variables, with their names, except for a chart that helm installs."""
         objects = [*self.objects, *([self.helm_chart] if self.method == "helm_chart" else [])]
         differs = {
-            **{each.title: True for each in objects if not each.is_current},
-            "node labels": bool(self.labels or self.retry or self.removed),
-            "node labels of the device plugin": bool(self.plugin_labels),
-            "device plugins older than the MIG instances": bool(self.stale),
+            **{str(each): not each.is_current for each in objects},
+            "node labels of the MIG manager (nvidia_mig_owner, nvidia_mig_layout)": self.labels
+            or self.retry
+            or self.removed,
+            "node labels of the device plugin (gpu_cluster_sharing)": self.plugin_labels,
+            "device plugins older than the MIG instances": self.stale,
         }
-        return [title for title, differ in differs.items() if differ]
+        return [text for text, differ in differs.items() if differ]
 
     def serialized(self) -> Data:
         """As plain data, which the tasks of the role read."""
@@ -88,6 +90,7 @@ def _plain(expected: t.Mapping[str, ExpectedNode]) -> Data:
 
 
 def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
+    """The plan, for variables and a cluster in which the preconditions found no problems."""
     mig = _mig(installation, target, cluster)
     sharing = plugin_sharing.plan(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     expected = _expected(installation, target, mig)
@@ -97,7 +100,7 @@ def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
         values=target.values,
         method=method(installation, cluster),
         helm_chart=helm_chart.of_chart(installation, target.values, cluster),
-        objects=written.objects(installation, cluster, mig.config_map, sharing.config_map),
+        objects=objects.of_installation(installation, cluster, mig.config_map, sharing.config_map),
         pods_runtime_class=installation.chart.runtime_class(installation.variables, target.values),
         has_gfd=releases.value(target.values, "gfd.enabled") is not False,
         labels=mig.now.labels,

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster.api import Api
-from .._cluster.nodes import Data
 from .._cluster.readiness import ExpectedNode
-from . import pod_check_run, wait
-from .pod_check_run import Checked
+from . import device_check, device_jobs, wait
+from .device_check import Checked
 
 _WITHOUT_CLIENT = "the cluster cannot be read, because %s has no Kubernetes client. Run %s"
-_OUTDATED = "%s in the cluster: not as in the variables. Run %s"
+_OUTDATED = "the cluster does not match the variables: %s. Run %s"
 
 
 class Options(t.NamedTuple):
+    """How the cluster is compared."""
+
     server: str  # the host that uses the API
     playbook: str  # that applies the plan
     helm_changes: bool  # whether helm would change the chart
@@ -35,8 +37,11 @@ def compare(api: Api, plan: Data, options: Options) -> tuple[list[str], Checked]
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
     if plan["problems"]:
         return [], Checked()
-    outdated = [*plan["outdated"], *(["chart"] if options.helm_changes else [])]
-    problems = [_OUTDATED % (title, options.playbook) for title in outdated]
+    outdated = [
+        *plan["outdated"],
+        *(["Helm release %s" % plan["settings"]["release"]] if options.helm_changes else []),
+    ]
+    problems = [_OUTDATED % (each, options.playbook) for each in outdated]
     expected = {node: ExpectedNode(**each) for node, each in plan["expected"].items()}
     unready = _unready(api, plan, expected)
     # If a node does not advertise its GPUs, the pods would stay pending.
@@ -64,7 +69,7 @@ def _unready(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode]) -> li
 
 
 def _checked(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
-    pods = pod_check_run.Options(
+    pods = device_jobs.Options(
         strategy=plan["settings"]["mig_strategy"],
         has_gfd=plan["has_gfd"],
         namespace=plan["settings"]["namespace"],
@@ -72,4 +77,4 @@ def _checked(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode], optio
         image=options.image,
         timeout=options.timeout,
     )
-    return pod_check_run.check(api, expected, pods)
+    return device_check.check(api, expected, pods)

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import plugin_configs
 from . import mapping, plugin_sharing, releases
 from .mapping import Value, ValueInputs
-from .releases import Data
 
 CHART = "nvidia-device-plugin"
 # The chart's defaults: a list in the values would replace them. The default of node feature discovery's workers only
 # tolerates nvidia.com/gpu=present.
-_TOLERATIONS = (
+_PLUGIN_TOLERATIONS = (
     {"key": "CriticalAddonsOnly", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
 )
 _WORKER_TOLERATIONS = (
     {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
-    _TOLERATIONS[1],
+    _PLUGIN_TOLERATIONS[1],
 )
 
 
@@ -33,7 +33,7 @@ TABLE = (
     Value("migStrategy", "mig_strategy"),
     Value("gfd.enabled", "gfd", replaceable=True),
     Value("runtimeClassName", "runtime_class", replaceable=True),
-    Value("tolerations", "tolerations", lambda given: [*_TOLERATIONS, *given], replaceable=True),
+    Value("tolerations", "tolerations", lambda given: [*_PLUGIN_TOLERATIONS, *given], replaceable=True),
 )
 
 

@@ -15,15 +15,15 @@ import typing as t
 
 import yaml
 
-from .comparison import has_object
+from ...module_utils._mig.data import Data
 from .inputs import Cluster, Installation
-from .releases import Data
-from .written import OWN, Object
+from .objects import OWN, Object, has_object
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
 
 
 def of_chart(installation: Installation, values: Data, cluster: Cluster) -> Object:
+    """The HelmChart of an installation, with the values of its chart."""
     text = yaml.safe_dump(values, sort_keys=True, default_flow_style=False)
     specified = specification(installation.variables, text, installation.archive)
     definition = {
@@ -32,7 +32,7 @@ def of_chart(installation: Installation, values: Data, cluster: Cluster) -> Obje
         "metadata": {"name": installation.variables["release"], "namespace": "kube-system", "labels": OWN},
         "spec": specified,
     }
-    return Object("HelmChart", definition, is_current(specified, cluster.helm_charts))
+    return Object(definition, installation.chart.role + "_*", is_current(specified, cluster.helm_charts))
 
 
 def specification(variables: t.Mapping[str, t.Any], values: str, archive: t.Callable[[], bytes]) -> Data:

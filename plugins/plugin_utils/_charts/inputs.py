@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import permissions, plugin_configs
-from . import operator_values
+from ...module_utils._mig.data import Data
+from .._cluster import mig_configs, permissions, plugin_configs, responses
 from .chart import Chart
 from .owner import Release
-from .releases import Data
 
 _NOTHING: Data = {"resources": []}
 
@@ -35,6 +34,7 @@ class Cluster(t.NamedTuple):
 
     @property
     def is_readable(self) -> bool:
+        """Whether the nodes could be read."""
         return "resources" in self.nodes
 
 
@@ -56,21 +56,23 @@ class Installation(t.NamedTuple):
 
     @property
     def uses_mig_manager(self) -> bool:
+        """Whether the MIG manager of the chart applies the layouts."""
         return self.chart.has_mig_manager and self.owner == "operator"
 
     @property
     def release(self) -> Release:
+        """Namespace and name of the Helm release."""
         return self.variables["namespace"], self.variables["release"]
 
 
 def cluster_of(wanted: t.Iterable[str], results: t.Sequence[Data], **others: t.Any) -> Cluster:
-    """The results of reading, in the order of their fields of Cluster, as ``objects`` names them."""
+    """The results of reading, in the order of their fields of Cluster, as ``requests`` names them."""
     fields: dict[str, t.Any] = dict(zip(wanted, results, strict=True))
     return Cluster(**fields, **others)
 
 
-def objects(installation: Installation) -> dict[str, Data]:
-    """The objects that the plan needs, by their field of Cluster."""
+def requests(installation: Installation) -> dict[str, Data]:
+    """What is read for the plan, by the field of Cluster."""
     namespace, name = installation.release
     release = {"name": name, "namespace": "kube-system"}
     runtime_class = installation.variables.get("runtime_class") or "nvidia"
@@ -79,12 +81,22 @@ def objects(installation: Installation) -> dict[str, Data]:
         "daemonsets": {"kind": "DaemonSet", "api_version": "apps/v1"},
         "policies": {"kind": "ClusterPolicy", "api_version": "nvidia.com/v1"},
         "helm_charts": {"kind": "HelmChart", "api_version": "helm.cattle.io/v1", **release},
-        "config_map": {"kind": "ConfigMap", "name": operator_values.CONFIG_MAP, "namespace": namespace},
+        "config_map": {"kind": "ConfigMap", "name": mig_configs.CONFIG_MAP, "namespace": namespace},
         "plugin_config_map": {"kind": "ConfigMap", "name": plugin_configs.CONFIG_MAP, "namespace": namespace},
         "plugins": {"kind": "Pod", "label_selectors": [installation.chart.plugin_selector]},
         "runtime_class": {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": runtime_class},
         "namespace": {"kind": "Namespace", "name": namespace},
     }
+
+
+def unread(wanted: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
+    """Objects that cannot be read. ``wanted`` are by their field of Cluster."""
+    return [
+        "the cluster's objects of the kind %s cannot be read: %s" % (each["kind"], responses.message(result))
+        for field, each in wanted.items()
+        for result in [getattr(cluster, field)]
+        if "resources" not in result
+    ]
 
 
 def method(installation: Installation, cluster: Cluster) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.text import short
 from . import releases
-from .releases import Data
 
 
 class Value(t.NamedTuple):

@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, readiness
-from .._cluster.nodes import Data, labels_of, name_of, node_of
+from .._cluster.nodes import labels_of, name_of, node_of
 from .._cluster.pods import Pod, is_terminating, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result
@@ -22,6 +23,8 @@ from .removal import Labels
 
 
 class Request(t.NamedTuple):
+    """Which labels of nodes change, and what has to happen before."""
+
     changes: Labels
     retry: t.Sequence[str] = ()  # nodes on which the MIG manager applies a failed configuration again
     managers: str = ""  # the namespace of the MIG managers; empty if none reads these labels
@@ -30,6 +33,8 @@ class Request(t.NamedTuple):
 
 @dataclasses.dataclass
 class Labelled(Result):
+    """The result, with the difference of each node."""
+
     diff: list[Data] = dataclasses.field(default_factory=list)
 
     def of_task(self) -> Data:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._layout import sharing as layout_sharing
 from . import plugin_sharing, releases
 from .inputs import Cluster, Installation
-from .releases import Data
 
 _TOLERATED: tuple[Data, ...] = ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},)  # by default
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs
 from .._cluster import nodes as cluster_nodes
 from .._cluster.labels import DEPLOY
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._drain import record
 
-MANAGER = DEPLOY + "mig-manager"
-_LATER = mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
+DEPLOY_MIG_MANAGER = DEPLOY + "mig-manager"
+_AFTER_DRAIN = mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
 
 
 class Changes(t.NamedTuple):
@@ -42,20 +43,20 @@ class MigPlan(t.NamedTuple):
 def problems(host: Host, node: Data) -> list[str]:
     """Why the layout of a host cannot be applied now."""
     labels = labels_of(node)
-    state = labels.get(mig_configs.STATE)
+    config, state = labels.get(mig_configs.LABEL), labels.get(mig_configs.STATE)
+    if host.layout is None or state not in mig_configs.APPLYING:
+        return []
     try:
-        if host.layout is None:
+        if config == mig_configs.name(mig_configs.entries(host)):
             return []
-        current = labels.get(mig_configs.LABEL) == mig_configs.name(mig_configs.entries(host))
     except (MigError, Refusal):
         return []  # reported with the layout
-    if not current and state in mig_configs.APPLYING:  # an interruption could leave it incomplete
-        return [
-            "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
-            "it is stuck, remove the state with kubectl label node %s %s-"
-            % (labels.get(mig_configs.LABEL), name_of(node), state, name_of(node), mig_configs.STATE)
-        ]
-    return []
+    # An interruption could leave the former layout incomplete.
+    return [
+        "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
+        "it is stuck, remove the state with kubectl label node %s %s-"
+        % (config, name_of(node), state, name_of(node), mig_configs.STATE)
+    ]
 
 
 def without_layout(host: Host) -> list[str]:
@@ -73,8 +74,10 @@ def removal(nodes: t.Iterable[Data]) -> MigPlan:
     """The plan if hosts own MIG."""
     changes: dict[str, dict[str, str | None]] = {}
     for node in nodes:
-        late: dict[str, str | None] = {MANAGER: None} if labels_of(node).get(MANAGER) == _LATER else {}
-        changes[name_of(node)] = {**(mig_configs.removal(labels_of(node)) or {}), **late}
+        late: dict[str, str | None] = (
+            {DEPLOY_MIG_MANAGER: None} if labels_of(node).get(DEPLOY_MIG_MANAGER) == _AFTER_DRAIN else {}
+        )
+        changes[name_of(node)] = {**mig_configs.removal(labels_of(node)), **late}
     return MigPlan(removed=_labels(changes))
 
 
@@ -106,15 +109,19 @@ def _changes(node: Data, config: str, drain: bool) -> tuple[Changes, Changes | N
     change = mig_configs.patch(labels, config)
     # The MIG manager applies a configuration when the label changes, or when it starts.
     retry = [name] if not change and labels.get(mig_configs.STATE) == "failed" else []
-    start: dict[str, str | None] = {MANAGER: "true"} if labels.get(MANAGER) == _LATER else {}
+    start: dict[str, str | None] = (
+        {DEPLOY_MIG_MANAGER: "true"} if labels.get(DEPLOY_MIG_MANAGER) == _AFTER_DRAIN else {}
+    )
     if drain and change and mig_configs.LABEL not in labels:
         # The operator would label the node itself, so the label must precede the chart. Its MIG manager starts later.
-        return Changes(_labels({name: {**change, MANAGER: _LATER}})), Changes(_labels({name: {MANAGER: "true"}}))
-    changes = Changes(_labels({name: {**(change or {}), **start}}), retry)
+        return Changes(_labels({name: {**change, DEPLOY_MIG_MANAGER: _AFTER_DRAIN}})), Changes(
+            _labels({name: {DEPLOY_MIG_MANAGER: "true"}})
+        )
+    changes = Changes(_labels({name: {**change, **start}}), retry)
     if drain and (change or retry or start or record.read(node) is not None):
         return Changes(), changes
     return changes, None
 
 
-def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:
+def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[Data]:
     return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change]

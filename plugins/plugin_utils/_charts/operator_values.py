@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import plugin_configs
+from ...module_utils._mig.data import Data
+from .._cluster import mig_configs, plugin_configs
 from . import mapping, plugin_sharing, releases
 from .mapping import Value, ValueInputs
-from .releases import Data
 
 CHART = "gpu-operator"
-CONFIG_MAP = "gpufleet-mig-configs"
 # The chart's default: a list in the values would replace it.
-_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 # Of node feature discovery's workers: the chart's defaults in all releases.
 _WORKER_TOLERATIONS = (
     {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
     {"key": "node-role.kubernetes.io/control-plane", "operator": "Equal", "value": "", "effect": "NoSchedule"},
-    _TOLERATION,
+    _GPU_TOLERATION,
 )
 _CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
 # Without a default, the operator does not label unlabelled nodes. Release 25.3 renders the value without quotes, so that
@@ -41,7 +40,7 @@ TABLE = (
     Value("mig.strategy", "mig_strategy"),
     Value("driver.enabled", "driver", _is_operator),
     Value("toolkit.enabled", "toolkit", _is_operator),
-    Value("daemonsets.tolerations", "tolerations", lambda given: [_TOLERATION, *given]),
+    Value("daemonsets.tolerations", "tolerations", lambda given: [_GPU_TOLERATION, *given]),
     Value(
         "node-feature-discovery.worker.tolerations",
         "tolerations",
@@ -61,7 +60,10 @@ def _computed(inputs: ValueInputs, release: str) -> Data:
     host_toolkit = inputs.variables["toolkit"] == "host"
     default = _NO_DEFAULT.get(release, "")
     out: Data = {
-        "migManager": {"enabled": operator, "config": {"default": default, "name": CONFIG_MAP if operator else ""}}
+        "migManager": {
+            "enabled": operator,
+            "config": {"default": default, "name": mig_configs.CONFIG_MAP if operator else ""},
+        }
     }
     if operator:
         env = [{"name": "WITH_REBOOT", "value": "true" if inputs.reboot else "false"}]
@@ -139,9 +141,9 @@ def _owners(inputs: ValueInputs, release: str) -> list[str]:
             "gpu_operator_values.migManager.config.default is %s: the operator would label nodes with it and replace their "
             "layouts. Remove it" % (default or "empty, which becomes all-disabled in this release")
         )
-    if inputs.owner == "operator" and releases.value(result, "migManager.config.name") != CONFIG_MAP:
+    if inputs.owner == "operator" and releases.value(result, "migManager.config.name") != mig_configs.CONFIG_MAP:
         out.append(
             "gpu_operator_values.migManager.config.name must be %s, where this role writes the layouts: remove it"
-            % CONFIG_MAP
+            % mig_configs.CONFIG_MAP
         )
     return out

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from .._drain import dra, record
-from .operator_mig import MANAGER
+from .operator_mig import DEPLOY_MIG_MANAGER
 
 _BY = {
     PAUSED: "the MIG manager",
@@ -71,10 +72,11 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
             "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "
             "%s %soperands-" % (DEPLOY, name, name, DEPLOY)
         )
-    if owner == "operator" and labels.get(MANAGER) == "false":
+    if owner == "operator" and labels.get(DEPLOY_MIG_MANAGER) == "false":
         out.append(
             "the label %s=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it with "
-            "kubectl label node %s %s-, or set nvidia_mig_owner to host" % (MANAGER, name, name, MANAGER)
+            "kubectl label node %s %s-, or set nvidia_mig_owner to host"
+            % (DEPLOY_MIG_MANAGER, name, name, DEPLOY_MIG_MANAGER)
         )
     if _AKS_MANAGED in labels.items():
         out.append(

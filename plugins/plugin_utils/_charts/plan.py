@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._cluster.responses import unreachable
 from . import chart as charts
-from . import checks, notices, plugin_sharing, releases
+from . import notices, plugin_sharing, preconditions, releases
 from .build import Plan, Target, build
 from .inputs import Cluster, Installation
 from .mapping import ValueInputs
-from .releases import Data
 
 
 class Planned(t.NamedTuple):
@@ -52,8 +52,8 @@ def _check(
 ) -> tuple[Target, dict[str, list[str]], list[str]]:
     """The problems by host, and warnings about the layouts. The target is complete if there are no problems."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
-    by_node, of_nodes = checks.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
-    expected, of_layouts = checks.of_layouts(installation, hosts)
+    by_node, of_nodes = preconditions.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
+    expected, of_layouts = preconditions.of_layouts(installation, hosts)
     unused = notices.unused_instances(installation, hosts, expected)
     inputs = ValueInputs(
         variables=installation.variables,
@@ -65,9 +65,9 @@ def _check(
     )
     values, of_values = charts.values(installation.chart, inputs)
     shared = [
-        *checks.of_variables(installation),
-        *(checks.of_cluster(installation, cluster) if cluster.is_readable else []),
-        *(of_values or checks.of_sharing(hosts, values)),
+        *preconditions.of_variables(installation),
+        *(preconditions.of_cluster(installation, cluster) if cluster.is_readable else []),
+        *(of_values or preconditions.of_sharing(hosts, values)),
     ]
     problems = {host.name: [*of_nodes.get(host.name, ()), *of_layouts[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
@@ -75,7 +75,7 @@ def _check(
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:
-    return bool(notices.unused_instances(installation, hosts, checks.of_layouts(installation, hosts)[0]))
+    return bool(notices.unused_instances(installation, hosts, preconditions.of_layouts(installation, hosts)[0]))
 
 
 def _shares(

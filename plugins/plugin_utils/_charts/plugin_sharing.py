@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, plugin_configs, readiness
-from .._cluster.nodes import Data, Host, labels_of, name_of
-from .._cluster.plugin_configs import LABEL
+from .._cluster.nodes import Host, labels_of, name_of
 from .._drain import record
 from .._layout import sharing as layout_sharing
 
@@ -21,7 +21,7 @@ def used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
     """Whether GPUs of any node are shared. ``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
     others = (node for node in nodes.values() if name_of(node) not in hosts)
     return any(host.sharing for host in hosts.values()) or any(
-        mig_configs.is_ours(labels_of(node).get(LABEL)) for node in others
+        mig_configs.is_ours(labels_of(node).get(plugin_configs.LABEL)) for node in others
     )
 
 
@@ -53,12 +53,12 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
 
 def problems(host: Host, node: Data) -> list[str]:
     """Why the sharing of a host cannot be applied."""
-    found = labels_of(node).get(LABEL)
+    found = labels_of(node).get(plugin_configs.LABEL)
     if not host.sharing or found is None or mig_configs.is_ours(found):
         return []
     return [
         "node %s has the label %s=%s, which someone else set: remove it, or %s"
-        % (name_of(node), LABEL, found, layout_sharing.VARIABLE)
+        % (name_of(node), plugin_configs.LABEL, found, layout_sharing.VARIABLE)
     ]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.compat.version import LooseVersion
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import known_keys
 from ...module_utils._mig.text import short
@@ -31,8 +32,6 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "list": ((list, tuple), "give a list"),
     "map": (dict, "give a mapping"),
 }
-
-Data = t.Dict[str, t.Any]
 
 
 def supported(chart: str) -> list[str]:
@@ -95,22 +94,16 @@ def problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[s
         return ["%s is %s: give a mapping" % (where, short(values))]
     out = []
     for key, item in values.items():
-        expected = known.get(key) if isinstance(key, str) else None
-        path = "%s.%s" % (where, key)
-        if expected is None:
-            out.append(_unknown(key, list(known), where))
-        elif isinstance(expected, dict):
+        try:
+            known_keys({str(key): None}, list(known), where)
+        except LayoutError as error:
+            out.append(str(error))
+            continue
+        expected, path = known[str(key)], "%s.%s" % (where, key)
+        if isinstance(expected, dict):
             out.extend(problems(item, expected, path) if item is not None else [])
         elif expected != "any" and item is not None:
             kind, remedy = _TYPES[expected]
             if not isinstance(item, kind) or (expected == "int" and isinstance(item, bool)):
                 out.append("%s is %s: %s" % (path, short(item), remedy))
     return out
-
-
-def _unknown(key: object, known: t.Sequence[str], where: str) -> str:
-    try:
-        known_keys({str(key): None}, known, where)
-    except LayoutError as error:
-        return str(error)
-    return "%s has the key %s: write keys as strings" % (where, short(key))

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, plugin_configs
 from .._cluster.labels import DEPLOY, PRESENT, is_paused
-from .._cluster.nodes import Data, labels_of, name_of
-from . import inputs, operator_mig, written
+from .._cluster.nodes import labels_of, name_of
+from . import inputs, operator_mig
 from .inputs import Cluster, Installation
+from .objects import is_ours
 
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # new values by node; None removes a label
 
@@ -23,20 +25,22 @@ _CREATED = ("helm_charts", "config_map", "plugin_config_map", "runtime_class", "
 
 
 class Removal(t.NamedTuple):
+    """What an uninstallation removes."""
+
     uses_helm: bool  # whether helm uninstalls the chart
     objects: t.List[Data]  # to remove
 
 
-def objects(installation: Installation) -> dict[str, Data]:
-    """The objects to read, by their field of Cluster."""
-    wanted = inputs.objects(installation)
+def requests(installation: Installation) -> dict[str, Data]:
+    """What is read for the removal, by the field of Cluster."""
+    wanted = inputs.requests(installation)
     return {field: wanted[field] for field in _CREATED}
 
 
 def plan(installation: Installation, cluster: Cluster) -> Removal:
     """Objects of other owners are kept. Removing a HelmChart uninstalls the chart."""
     found = [item for field in _CREATED for item in getattr(cluster, field)["resources"]]
-    return Removal(inputs.method(installation, cluster) == "helm", list(filter(written.is_ours, found)))
+    return Removal(inputs.method(installation, cluster) == "helm", list(filter(is_ours, found)))
 
 
 def own_labels(nodes: t.Iterable[Data]) -> Labels:
@@ -44,7 +48,7 @@ def own_labels(nodes: t.Iterable[Data]) -> Labels:
     states = {mig_configs.LABEL: [mig_configs.STATE]}
     out: Labels = {}
     for node in nodes:
-        for name in (mig_configs.LABEL, plugin_configs.LABEL, operator_mig.MANAGER):
+        for name in (mig_configs.LABEL, plugin_configs.LABEL, operator_mig.DEPLOY_MIG_MANAGER):
             if mig_configs.is_ours(labels_of(node).get(name)):
                 out.setdefault(name_of(node), {}).update(dict.fromkeys([name, *states.get(name, [])]))
     return out

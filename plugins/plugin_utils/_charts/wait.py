@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.api import Api
-from .._cluster.nodes import Data
 from .._cluster.progress import pauses
 from .._cluster.readiness import Container, ExpectedNode, State
 from .._cluster.responses import Final, Unreadable
@@ -24,6 +24,8 @@ _LINES = 15  # of a log
 
 
 class Options(t.NamedTuple):
+    """What is waited for, and how long."""
+
     namespace: str  # of the chart
     helm_chart: str  # the HelmChart whose installation job is waited for; empty if there is none
     elsewhere: bool  # whether the pods on all nodes are read

@@ -13,6 +13,8 @@ Access:
     permissions.py     the ClusterRoles of cluster_roles.yml, and whether the user has their permissions
     progress.py        waits for a limited time, and shows why
     runs.py            which run holds a node, and whether it has ended
+    run_folder.py      the folder on the controller for kubeconfigs of a run
+    run_cleaner.py     the process that removes this folder when the run has ended
 
 Nodes:
     nodes.py           nodes of hosts, and resources that they should advertise

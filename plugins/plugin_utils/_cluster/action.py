@@ -8,19 +8,34 @@
 
 from __future__ import annotations
 
+from ...module_utils._mig.data import Data
 from .._common.action import Action
 from .api import Api
-from .nodes import Data
 
 
 class ClusterAction(Action):
-    """An action plugin that uses the API of a cluster."""
+    """An action plugin that uses the API of a cluster, with the access that the role gpu_cluster has recorded.
+
+    Its task has ``delegate_to`` and ``become`` of connect.yml, which describes the record.
+    """
 
     _api: Api
 
     def run(self, tmp: object = None, task_vars: Data | None = None) -> Data:
-        self._api = Api(self, task_vars or {})
+        variables = self._with_access(task_vars or {})
+        self._api = Api(self, variables)
         try:
-            return super().run(tmp, task_vars)
+            return super().run(tmp, variables)
         finally:
             self._api.close()
+
+    def _with_access(self, variables: Data) -> Data:
+        """The variables with the recorded Python. The recorded environment becomes the task's."""
+        access = variables.get("gpu_cluster_access")
+        if access is None:  # the environment of ansible-playbook has credentials
+            return variables
+        self._task.environment = [*(self._task.environment or []), access["environment"]]
+        python = {"ansible_python_interpreter": access["python"]}
+        hosts = variables.get("ansible_delegated_vars", {})
+        delegated = {host: {**own, **python} for host, own in hosts.items()}
+        return {**variables, **python, "ansible_delegated_vars": delegated}

@@ -13,25 +13,30 @@ import typing as t
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
+from ...module_utils._mig.data import Data
 from . import nodes as cluster_nodes
 from . import requests, runs
-from .nodes import Data, Host
+from .nodes import Host
 from .pods import Pod
 from .progress import Progress
 from .responses import Final, NoNode, Unreadable, error_of, was_read
 
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _FEW = 5  # pods that are read and named one by one
-_GONE = "the cluster no longer has the node %s"
+_NODE_REMOVED = "the cluster no longer has the node %s"
 _NO_NODE = "the cluster has no node named %s: set gpu_cluster_node_name to an existing node"
 
 
 class Reading(t.NamedTuple):
+    """A node and its pods, as they were read at the same time."""
+
     node: Data
     pods: list[Data]  # on the node
 
 
 class Api:
+    """The cluster, for one task. Requests raise Unreadable, and Final if repeating them is useless."""
+
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
         self._controller = runs.controller()
@@ -98,7 +103,7 @@ class Api:
         """A node with its pods. Raises Unreadable, and Final if the node is gone."""
         reading = self._reading(name)
         if reading is None:
-            raise Final(_GONE % name)
+            raise Final(_NODE_REMOVED % name)
         return reading
 
     def _reading(self, name: str) -> Reading | None:
@@ -118,7 +123,7 @@ class Api:
         by_name = {cluster_nodes.name_of(node): node for node in found}
         for name in names:
             if name not in by_name:
-                raise Final(_GONE % name)
+                raise Final(_NODE_REMOVED % name)
         return {name: by_name[name] for name in names}, [item for each in rest for item in each]
 
     def change_all(

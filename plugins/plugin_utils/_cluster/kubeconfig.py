@@ -19,17 +19,16 @@ import typing as t
 
 import yaml
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 
-_LONGEST = 1 << 20  # characters
+_MAX_KUBECONFIG = 1 << 20  # characters
 _NAMED = 5  # keys in a message
 _CLUSTER = {"server", "certificate-authority-data", "tls-server-name"}
 _USER = {"client-certificate-data", "client-key-data", "token"}
 _LOOPBACK = re.compile(r"https://(?:127[.]0[.]0[.]1|localhost|\[::1\])(?=:)")
 _SERVER = re.compile(r"https://(?:[a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?/?")
 _WORD = re.compile(r"[!-~]*")
-
-Data = t.Dict[str, t.Any]
 
 
 def rebuild(text: str, server: str) -> str:
@@ -40,7 +39,7 @@ def rebuild(text: str, server: str) -> str:
     """
     try:
         # All values as strings, and no merged mappings: both can take very long.
-        found: t.Any = yaml.load(text, Loader=yaml.BaseLoader) if len(text) <= _LONGEST else None
+        found: t.Any = yaml.load(text, Loader=yaml.BaseLoader) if len(text) <= _MAX_KUBECONFIG else None
         context = _named(found, "context", found["current-context"])
         cluster = _strings("cluster", _named(found, "cluster", context["cluster"]), _CLUSTER)
         user = _strings("user", _named(found, "user", context["user"]), _USER)

@@ -17,13 +17,14 @@ import yaml
 from ...module_utils._mig import mig_parted
 from .nodes import Host, layout_contents
 
+CONFIG_MAP = "gpufleet-mig-configs"
 KEY = "config.yaml"  # the only key that the MIG manager reads
 PREFIX = "gpufleet-"
 LABEL = "nvidia.com/mig.config"
 STATE = "nvidia.com/mig.config.state"
 APPLYING = ("pending", "rebooting")  # states in which the MIG manager is at work
 
-_LONGEST = 100000  # characters; a configuration has hundreds
+_MAX_DOCUMENT = 100000  # characters; a configuration has hundreds
 
 Entries = t.List[t.Dict[str, t.Any]]
 
@@ -66,20 +67,18 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     data = existing.get("data") if isinstance(existing, dict) else None
     try:
         text = (data or {}).get(KEY) or ""
-        document = yaml.load(text, Loader=_Loader) if len(text) <= _LONGEST else None
+        document = yaml.load(text, Loader=_Loader) if len(text) <= _MAX_DOCUMENT else None
     except (yaml.YAMLError, ArithmeticError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return {}
     found = document.get("mig-configs") if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None] | None:
-    """The changes to a node's labels; None if current. Also removes the state, which refers to the old configuration."""
-    if labels.get(LABEL) == wanted:
-        return None
-    return {LABEL: wanted, STATE: None}
+def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None]:
+    """The changes to a node's labels; empty if current. Also removes the state, which refers to the old configuration."""
+    return {} if labels.get(LABEL) == wanted else {LABEL: wanted, STATE: None}
 
 
-def removal(labels: t.Mapping[str, str]) -> dict[str, str | None] | None:
-    """The changes that remove the labels; None if there are none."""
-    return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else None
+def removal(labels: t.Mapping[str, str]) -> dict[str, str | None]:
+    """The changes that remove the labels; empty if there are none."""
+    return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else {}

@@ -13,12 +13,11 @@ import re
 import typing as t
 
 from ...module_utils._mig import layout as layouts
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.text import did_you_mean, nearest
 from .._layout import gpus as layout_gpus
 from .._layout import layouts_on_gpus, named, resources
 from .._layout import sharing as layout_sharing
-
-Data = t.Dict[str, t.Any]
 
 
 class Host(t.NamedTuple):
@@ -78,6 +77,7 @@ def _seconds(value: t.Any) -> float:
 
 
 def name_of(node: t.Mapping[str, t.Any]) -> str:
+    """The name of a node, a pod, or any other object."""
     return str(node["metadata"]["name"])
 
 
@@ -112,7 +112,7 @@ def candidates(host: Host) -> list[str]:
     return [host.node_name.lower()] if host.node_name else inventory_names(host.hostname or host.name)
 
 
-def difference(host: Host) -> str:
+def other_hostname(host: Host) -> str:
     """A problem if the node reports another host name than the inventory, and no variable has its name."""
     names = candidates(host)
     if host.node_name or host.hostname or not host.reported:
@@ -146,7 +146,7 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     tried = candidates(host)
     for name in tried:
         if name in names:
-            different = difference(host)
+            different = other_hostname(host)
             return (None, different) if different else (name, "")
     reported = [name for name in (host.reported, host.reported.partition(".")[0]) if name in names]
     meant = did_you_mean(reported[:1] or nearest(host.node_name or host.name, names))
@@ -157,13 +157,25 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     )
 
 
-def taken(node: str, found: t.Mapping[str, str]) -> list[str]:
-    """A problem if another host has the same node. ``found`` are the nodes of other hosts, by host."""
-    return [
-        "the host %s has the same node %s: set gpu_cluster_node_name to different nodes" % (other, node)
-        for other, name in found.items()
-        if name == node
-    ][:1]
+def of_hosts(hosts: t.Iterable[Host], names: t.Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The names of the nodes of hosts, by host, and problems by host: no node, or that of another host.
+
+    ``names`` are the nodes of the cluster. Hosts without GPUs need not be nodes, and are omitted.
+    """
+    found: dict[str, str] = {}
+    problems: dict[str, list[str]] = {}
+    for host in hosts:
+        if host.gpus == []:
+            continue
+        name, reason = find(host, names)
+        if name is None:
+            problems[host.name] = [reason]
+            continue
+        others = [other for other, taken in found.items() if taken == name][:1]
+        text = "the host %s has the same node %s: set gpu_cluster_node_name to different nodes"
+        problems[host.name] = [text % (other, name) for other in others]
+        found[host.name] = name
+    return found, problems
 
 
 def gpus(host: Host) -> list[t.Any]:
@@ -177,10 +189,10 @@ def expected(host: Host, strategy: str) -> dict[str, int] | None:
     known = gpus(host)
     if not known:
         return {} if host.gpus == [] else None
-    contents = _contents(host, known)
-    mig = any(content.instances is not None for content in contents.values())
+    desired = contents(host)
+    mig = any(content.instances is not None for content in desired.values())
     return layout_sharing.advertised(
-        resources.resources(contents, strategy), layout_sharing.parse(host.sharing), strategy, mig
+        resources.resources(desired, strategy), layout_sharing.parse(host.sharing), strategy, mig
     )
 
 
@@ -189,8 +201,8 @@ def single_profile(host: Host, strategy: str) -> str | None:
 
     None with another strategy, for unknown GPUs, and for profiles with attributes, such as 1g.10gb+me.
     """
-    contents = _contents(host, gpus(host)).values() if strategy == "single" and gpus(host) else ()
-    names = {name for content in contents for name in resources.devices(content) or [""]}
+    desired = contents(host).values() if strategy == "single" and gpus(host) else ()
+    names = {name for content in desired for name in resources.devices(content) or [""]}
     name = names.pop() if len(names) == 1 else "?"
     return name if not name or re.fullmatch(r"(\d+c\.)?\d+g\.\d+gb", name) else None
 
@@ -200,7 +212,7 @@ def unused(host: Host, strategy: str) -> str:
     known = gpus(host)
     if strategy != "none" or not known:
         return ""
-    held = [content.label for content in _contents(host, known).values() if content.instances]
+    held = [content.label for content in contents(host).values() if content.instances]
     if not held:
         return ""
     return (
@@ -216,7 +228,12 @@ def unshared(host: Host, strategy: str) -> str:
     return why and "%s: %s" % (host.name, why)
 
 
-def _contents(host: Host, known: list[t.Any]) -> dict[int, layouts_on_gpus.Content]:
+def contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
+    """The desired contents of all GPUs, by index. Raises LayoutError and Refusal.
+
+    Those that the layout does not name have MIG off if only their board is known.
+    """
+    known = gpus(host)
     if host.layout is not None:
         return layouts_on_gpus.contents(host.layout, known)
     if all(isinstance(gpu, dict) for gpu in known):
@@ -224,14 +241,9 @@ def _contents(host: Host, known: list[t.Any]) -> dict[int, layouts_on_gpus.Conte
     return layouts_on_gpus.contents([{"devices": "all", "mig_enabled": False}], known)
 
 
-def contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
-    """The desired contents of all GPUs. Those that the layout does not name have MIG off if only their board is known."""
-    return _contents(host, gpus(host))
-
-
 def layout_contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
     """The desired contents of the GPUs that the layout names."""
     known = gpus(host)
     layout = layouts.parse(host.layout)
     named = layout.resolve(layouts_on_gpus.known_gpus(layout, known))
-    return {index: content for index, content in _contents(host, known).items() if index in named}
+    return {index: content for index, content in contents(host).items() if index in named}

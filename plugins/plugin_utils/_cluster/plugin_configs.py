@@ -13,8 +13,9 @@ import typing as t
 
 import yaml
 
+from ...module_utils._mig.data import Data
 from . import mig_configs
-from .nodes import Data, Host, labels_of
+from .nodes import Host, labels_of
 
 CONFIG_MAP = "gpufleet-device-plugin-configs"
 LABEL = "nvidia.com/device-plugin.config"
@@ -22,15 +23,10 @@ LABEL = "nvidia.com/device-plugin.config"
 DEFAULT = "default"
 
 
-def name(sharing: object) -> str:
-    """A name that changes with the content, because a device plugin reads its configuration when the label changes."""
-    return mig_configs.name(sharing)
-
-
 def config_map(shared: t.Iterable[object], existing: Data) -> dict[str, str]:
     """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
     former: Data = (existing["resources"] or [{}])[0].get("data") or {}
-    wanted = {name(sharing): _text(sharing) for sharing in shared}
+    wanted = {mig_configs.name(sharing): _text(sharing) for sharing in shared}
     return {**former, DEFAULT: _text({}), **wanted}
 
 
@@ -44,7 +40,8 @@ def patch(labels: t.Mapping[str, str], sharing: object) -> dict[str, str | None]
     """The change to a node's labels; empty if current."""
     found = labels.get(LABEL)
     if sharing:
-        return {} if found == name(sharing) else {LABEL: name(sharing)}
+        wanted = mig_configs.name(sharing)  # a device plugin reads its configuration when the label changes
+        return {} if found == wanted else {LABEL: wanted}
     return {LABEL: None} if mig_configs.is_ours(found) else {}
 
 
@@ -56,7 +53,7 @@ def in_effect(host: Host, node: Data, pods: t.Iterable[Data] = ()) -> Host | Non
     found = labels_of(node).get(LABEL)
     if found is None:
         return None if any(map(_has_other_default, pods)) else host._replace(sharing=None)
-    return host if host.sharing and found == name(host.sharing) else None
+    return host if host.sharing and found == mig_configs.name(host.sharing) else None
 
 
 def _has_other_default(pod: Data) -> bool:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ...module_utils._mig.data import Data
 from .._layout import resources
-from .nodes import Data, name_of
+from .nodes import name_of
 
 
 class Pod(t.NamedTuple):
@@ -27,6 +28,7 @@ class Pod(t.NamedTuple):
 
 
 def pod_of(pod: Data) -> Pod:
+    """The identity of a pod."""
     return Pod(str(pod["metadata"].get("namespace")), name_of(pod), str(pod["metadata"].get("uid")))
 
 
@@ -37,6 +39,7 @@ def controller_of(pod: Data) -> Data:
 
 
 def has_ended(pod: Data) -> bool:
+    """Whether all containers of a pod have ended, so that it uses no devices."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 

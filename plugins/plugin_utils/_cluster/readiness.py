@@ -11,19 +11,20 @@ from __future__ import annotations
 import datetime
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.text import cut
 from .._layout import resources as layout_resources
 from . import mig_configs
-from .nodes import Data, labels_of, name_of, node_of
+from .nodes import labels_of, name_of, node_of
 from .pods import is_terminating
 
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
 INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
 _NODE_NOT_READY = "the node is not ready"
-_LONGEST = 300  # characters of a reason
+_MAX_REASON = 300  # characters of a reason
 # The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
-_KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
+_RESTART_KUBELET = " (if this persists, restart the node's kubelet, which kept removed resources)"
 
 
 class ExpectedNode(t.NamedTuple):
@@ -142,7 +143,7 @@ def _unmet(node: Data, expected: ExpectedNode, pods: t.Sequence[Data]) -> tuple[
         gone = not set(expected.resources.items()) - set(offered.items())
         missing.append(
             "advertises %s, should advertise %s%s"
-            % (listed(offered), listed(expected.resources), _KEPT if gone else "")
+            % (resource_list(offered), resource_list(expected.resources), _RESTART_KUBELET if gone else "")
         )
     if expected.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
@@ -157,7 +158,8 @@ def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
     return {name: count for name, count in sorted(found.items()) if count}
 
 
-def listed(counts: t.Mapping[str, int]) -> str:
+def resource_list(counts: t.Mapping[str, int]) -> str:
+    """Resources in a message, such as nvidia.com/gpu: 8."""
     return ", ".join("%s: %d" % pair for pair in sorted(counts.items())) or "no GPUs"
 
 
@@ -237,7 +239,7 @@ def _log(pods: t.Iterable[Data], app: str) -> Container | None:
 
 
 def _cut(text: object) -> str:
-    return cut(" ".join(str(text or "").split()), _LONGEST)
+    return cut(" ".join(str(text or "").split()), _MAX_REASON)
 
 
 def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
@@ -249,14 +251,14 @@ def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
     for pod in pods:
         node = str(node_of(pod))
         statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-        started = [_seconds((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
+        started = [_epoch((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
         known = [each for each in started if each is not None]
         if known and min(known) < changed.get(node, 0.0):
             out.append({name: str(pod["metadata"].get(name)) for name in ("namespace", "name", "uid")})
     return out
 
 
-def _seconds(text: object) -> float | None:
+def _epoch(text: object) -> float | None:
     """Parse a time in the API's format into seconds since the epoch."""
     try:
         found = datetime.datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")

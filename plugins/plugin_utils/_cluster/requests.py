@@ -18,11 +18,11 @@ import os
 import tempfile
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._module.cluster.client import Client, Failure
 from ...module_utils._module.cluster.objects import read_objects
 from ...module_utils._module.cluster.patch import patch_nodes
 from ...module_utils._module.cluster.pods import remove_pods
-from .nodes import Data
 from .responses import error_of
 
 T = t.TypeVar("T")
@@ -82,6 +82,7 @@ class ByClient:
         return rejected
 
     def close(self) -> None:
+        tempfile.tempdir = None  # the process may run the task again, for the next item of its loop
         self._files.cleanup()
 
     def _use(self, function: t.Callable[..., T], *arguments: t.Any) -> T:

@@ -12,9 +12,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+from ...module_utils._mig.data import Data
 from .output import clean
-
-Data = dict[str, t.Any]
 
 
 class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types

@@ -5,16 +5,17 @@
 """Taking nodes out of service and returning them.
 
 The steps:
-    drain_node.py   cordons, evicts and pauses
-    return_node.py  restarts, waits and uncordons
-    node_guard.py   changes a node, unless another run has taken it
+    drain_node.py     cordons, evicts and pauses
+    return_node.py    restarts, waits and uncordons
+    node_guard.py     changes a node, unless another run has taken it
 
 Decisions, without access to the cluster:
-    record.py       the annotation that says what to restore
-    evictions.py    which pods are evicted
-    workloads.py    controllers of evicted pods, and whether their pods are ready
-    operands.py     components of the operator: paused, restarted, ready
-    dra.py          devices of the DRA driver, and pods that use them
+    record.py         the annotation that says what to restore
+    evictions.py      which pods are evicted
+    workloads.py      controllers of evicted pods, and whether their pods are ready
+    operands.py       components of the operator: paused, restarted, ready
+    dra.py            devices of the DRA driver, and pods that use them
+    dra_variables.py  variables that contradict the use of the DRA driver
 
 Imports _cluster, _layout and _common.
 """

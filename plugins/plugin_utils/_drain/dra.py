@@ -16,27 +16,23 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig import profile as profiles
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
-from ...module_utils._mig.text import listed
-from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
-from .._cluster.nodes import Data, Host, labels_of, name_of
-from .._common.refusal import Refusal
-from .._common.truth import is_true
+from .._cluster.nodes import Host, labels_of, name_of
 
 ALLOCATOR = "dra"  # value of gpu_cluster_allocator
 DRIVER = "gpu.nvidia.com"
 _API = "resource.k8s.io/v1"
 UNKNOWN = ""  # instead of the UUID of a device that is not published
 # Labels of the kubelet plugin's pods: of the driver's chart, its former chart, and the GPU operator.
-_PLUGINS = (
+_PLUGIN_LABELS = (
     ("dra-driver-nvidia-gpu-component", "kubelet-plugin"),
     ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
     ("app", "nvidia-dra-driver-kubelet-plugin"),
 )
 COMPONENT = "dra-driver"  # of the GPU operator, which deploys the kubelet plugin
 _NAMED = 5  # devices in a message
-_CHARTS = ("gpu_operator_version", "device_plugin_version")
 
 CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
 
@@ -151,9 +147,9 @@ def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
     if devices is None:
         text = "%s: the DRA driver has not published its devices. Check its pod on the node, and resources.gpus of its chart"
         return [text % node] if wanted else []
-    listed = list(devices.values())
-    missing = [each for each in wanted if not any(map(each.is_like, listed))]
-    gone = [each for each in listed if not any(map(each.is_like, wanted))]
+    current = list(devices.values())
+    missing = [each for each in wanted if not any(map(each.is_like, current))]
+    gone = [each for each in current if not any(map(each.is_like, wanted))]
     texts = ["%d of %d devices are not published: %s" % (len(missing), len(wanted), _few(missing))] if missing else []
     texts += ["%d published devices do not exist: %s" % (len(gone), _few(gone))] if gone else []
     return (
@@ -200,7 +196,7 @@ def unready(
 
 def plugins(pods: t.Iterable[Data]) -> list[Data]:
     """The pods of the driver's kubelet plugin."""
-    return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGINS)]
+    return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGIN_LABELS)]
 
 
 def dynamic_mig(items: t.Iterable[Data]) -> list[str]:
@@ -228,47 +224,5 @@ def _has_dynamic_mig(pod: Data) -> bool:
 
 
 def is_installed(daemonsets: t.Iterable[Data], slices_: t.Collection[Data]) -> bool:
+    """Whether the DRA driver is in the cluster, or has published devices."""
     return bool(slices_) or any(plugins([item["spec"]["template"]]) for item in daemonsets)
-
-
-def of_variables(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
-    """Variables of a host that contradict gpu_cluster_allocator."""
-    if variables.get("gpu_cluster_allocator") != ALLOCATOR:
-        return []
-    out = [
-        "gpu_cluster_allocator is dra, but %s installs a device plugin, which would hand out the same GPUs: remove it"
-        % name
-        for name in _CHARTS
-        if name in variables
-    ]
-    if is_true(variables.get("gpu_cluster_managed")):
-        out.append(
-            "gpu_cluster_allocator is dra, which managed_cluster does not support: it has no access to the hosts"
-        )
-    if variables.get("nvidia_mig_owner", "host") != "host":
-        out.append("gpu_cluster_allocator is dra, so nvidia_mig_owner must be host: the DRA driver has no MIG manager")
-    if variables.get("gpu_cluster_sharing"):
-        out.append("gpu_cluster_sharing configures the device plugin, but gpu_cluster_allocator is dra: remove it")
-    if not is_true(variables.get("gpu_cluster_drain")):
-        out.append(
-            "gpu_cluster_allocator is dra, so gpu_cluster_drain must be true: pods keep claims of MIG devices that a "
-            "change removes"
-        )
-    return [*out, *_of_layout(host)]
-
-
-def _of_layout(host: Host) -> list[str]:
-    try:
-        known = cluster_nodes.contents(host) if host.layout is not None and cluster_nodes.gpus(host) else {}
-    except (MigError, Refusal):
-        return []  # reported with the layout
-    split: dict[str, dict[str, None]] = {}  # the GPUs, by profile
-    for content in known.values():
-        for instance in content.instances or ():
-            if any(size != instance.slices for size in instance.compute_instances):
-                split.setdefault(instance.profile, {})[content.label] = None
-    return [
-        "%s: gpu_cluster_allocator is dra, and the DRA driver does not start if a compute instance does not use its whole "
-        "GPU instance: use %s" % (listed([*labels], ", ", 16), profile)
-        for profile, labels in split.items()
-    ]

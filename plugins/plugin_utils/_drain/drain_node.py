@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster import runs
 from .._cluster.api import Reading
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result
@@ -26,6 +27,8 @@ from .workloads import Workload
 
 
 class Options(t.NamedTuple):
+    """How the node is drained."""
+
     change: Change
     evictions: EvictionOptions
     grace_period: int = -1  # seconds; -1: that of each pod
@@ -38,6 +41,8 @@ class Options(t.NamedTuple):
 
 @dataclasses.dataclass
 class Drained(Result):
+    """The result, with the evicted pods."""
+
     evicted: list[str] = dataclasses.field(default_factory=list)  # pods, also if others could not be evicted
 
 
@@ -78,7 +83,7 @@ class _Drain(t.NamedTuple):
             text = "An earlier run has left node %s out of service: this run continues, and returns it"
             guard.progress.show(text % name)
         machine_id = self.options.machine_id
-        different = cluster_nodes.difference(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
+        different = cluster_nodes.other_hostname(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
             raise _Failed(different)
         reading, pods = self._planned(name, lambda: reading)

@@ -13,7 +13,7 @@ import binascii
 import json
 import typing as t
 
-from .._cluster.nodes import Data
+from ...module_utils._mig.data import Data
 from .._cluster.pods import Pod, controller_of, gpus_of, has_ended, is_terminating, pod_of
 from .._layout import resources
 from . import dra
@@ -139,7 +139,7 @@ def devices_changed(planned: t.Iterable[Data], present: t.Iterable[Data]) -> set
         facts = known.get(gpu["uuid"])
         if facts is None or facts["mig"]["devices"] is None:
             return None
-        interrupted = gpu["reset_required"] or gpu["mode"]["before"] != gpu["mode"]["wanted"]
+        interrupted = gpu["reset_required"] or gpu["mode"]["before"] != gpu["mode"]["desired"]
         kept = [] if interrupted else gpu["kept"]
         stay = {each["uuid"] for instance in kept for each in instance["compute_instances"]}
         gone = {device["uuid"] for device in facts["mig"]["devices"]} - stay

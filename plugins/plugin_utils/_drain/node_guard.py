@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster.api import Api, Reading
-from .._cluster.nodes import Data, name_of
+from .._cluster.nodes import name_of
 from .._cluster.progress import Progress
 from .._cluster.runs import Run
 from . import record
@@ -23,6 +24,8 @@ class Waiting(Exception):
 
 
 class NodeGuard(t.NamedTuple):
+    """The access of one run to the nodes of a cluster."""
+
     api: Api
     progress: Progress
     run: Run

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs, plugin_configs, readiness
 from .._cluster import nodes as cluster_nodes
 from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._common.refusal import Refusal
 from .._layout.resources import StrategyError

@@ -16,11 +16,11 @@ import json
 import time
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import runs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from .._cluster.runs import Run
-from .operands import OPERANDS
 from .workloads import Workload, workload_of
 
 RECORD = "gpufleet.node/out-of-service"
@@ -28,6 +28,8 @@ _RENEWED = 300  # seconds after which the record is written again while the run 
 
 
 class Record(t.NamedTuple):
+    """What has to be restored on a node."""
+
     cordoned: bool  # false: someone else had cordoned the node, and it remains so
     drained: bool = False  # whether all pods were evicted, so that its GPUs may have been changed
     labels: t.Mapping[str, str] = {}  # former values
@@ -149,6 +151,7 @@ def keep(node: Data, run: Run) -> Data:
 
 
 def cordoned(node: Data) -> bool:
+    """Whether no pods are scheduled on a node."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
@@ -167,7 +170,7 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     return _cordoned(node, known._replace(run=run, workloads=[*known.workloads, *new]))
 
 
-def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
+def pause(node: Data, run: Run, operands: t.Iterable[str]) -> Data:
     """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done.
 
     Raises OtherRun.

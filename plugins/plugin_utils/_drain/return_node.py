@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.api import Reading
 from .._cluster.labels import DEPLOY
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import pod_of
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
@@ -29,6 +30,8 @@ _WITHOUT_GPUS = (
 
 
 class Options(t.NamedTuple):
+    """How the node returns."""
+
     uncordon: bool = True  # false: the change has failed, so that only the paused components resume
     wait: bool = True  # until the node advertises its devices
     wait_for_pods: bool = True  # until those that were evicted are ready again

@@ -15,8 +15,8 @@ import contextlib
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
-from .._cluster.nodes import Data
 from .._cluster.pods import controller_of, has_ended
 
 # By version and kind. Others, such as those of operators for training jobs, have no common field for ready pods.
@@ -30,6 +30,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")  # of an object
 
 
 class Workload(t.NamedTuple):
+    """A controller of pods, and how many of its pods were ready."""
+
     namespace: str
     api_version: str
     kind: str

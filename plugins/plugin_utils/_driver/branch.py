@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 from .sources import Request, or_other
-from .tables import Data
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")

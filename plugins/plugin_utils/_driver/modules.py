@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 from . import generations
 from .generations import OPEN, PROPRIETARY, Found
 from .names import Words, fill
 from .sources import Request
-from .tables import Data
 
 _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
 _OPEN_ONLY = 620  # the first without proprietary modules
@@ -105,7 +105,7 @@ def _is_precompiled(request: Request, modules: str, words: Words) -> bool:
     return True
 
 
-def stream_of(request: Request, modules: str, build: str, words: Words) -> t.Optional[str]:
+def stream_of(request: Request, modules: str, build: str, words: Words) -> str:
+    """The module stream of dnf; empty if there is none."""
     streams: Data = request.source.get("module_stream", {})
-    stream = streams.get("prebuilt") if build == "prebuilt" else streams.get(modules)
-    return fill(stream, words) if stream else None
+    return fill(streams.get("prebuilt" if build == "prebuilt" else modules, ""), words)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._layout import boards as layout_boards
 from .generations import OPEN
 from .sources import Request
-from .tables import Data
 
 # Branches from which on the names of NVIDIA's packages have no branch: NVSwitch and NVLink packages, and all others.
 _UNSUFFIXED_FABRIC = 580

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from . import plan as driver_plan
 from . import tables
-from .tables import Data
 
 
 def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
@@ -25,8 +25,8 @@ def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
         "nvswitches": nvidia["nvswitches"],
         "secure_boot": nvidia["secure_boot"],
     }
-    wanted = {name.removeprefix("nvidia_driver_"): value for name, value in settings.items()}
-    return driver_plan.plan(tables.load(tables.system(facts)), node, wanted)
+    desired = {name.removeprefix("nvidia_driver_"): value for name, value in settings.items()}
+    return driver_plan.plan(tables.load(tables.system(facts)), node, desired)
 
 
 # What packages of the role would replace half of, by the method of the facts, and how it is removed.

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 from .sources import Request, or_other
-from .tables import Data
 
 
 class Services(t.NamedTuple):

@@ -12,6 +12,7 @@ import contextlib
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from . import generations, sources
@@ -22,7 +23,6 @@ from .names import Words, applies, fill, words_of
 from .nvlink import Services
 from .nvlink import services as nvlink_services
 from .sources import Request
-from .tables import Data
 
 # Package names that a package manager cannot interpret as an option or a pattern.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
@@ -46,7 +46,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     words = words_of(request, branch, modules)
     build = build_of(request, modules, words)
     nvlink = nvlink_services(request, boards)
-    headers = _headers(request, words) if build == "dkms" else None
+    headers = _headers(request, words) if build == "dkms" else ""
     version = settings["version"] or branch["installs"]
     minimum, minimum_board = _minimum(boards)
     names = _names(request, build, nvlink)
@@ -59,7 +59,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "independent": request.table["independent"],
         "source": request.source_name,
         "branch": branch["installs"],
-        "version": settings["version"] or None,
+        "version": settings["version"],
         "modules": modules,
         "build": build,
         # Without these, DKMS builds no modules for the running kernel.
@@ -141,7 +141,7 @@ def _ubuntus_modules(request: Request, build: str, words: Words, packages: t.Seq
     own = "linux-modules-nvidia-{branch}{server}{open}-" + request.node["kernel"]
     return {
         # Modules of the running kernel, installed if they exist for the driver's version.
-        "running_modules": fill(own, words) if signed else None,
+        "optional_packages": [fill(own, words)] if signed else [],
         # These install later kernels and modules for them. They are held with the driver.
         "kernel_packages": [name for name in packages if signed and name.startswith("linux-")],
     }
@@ -162,13 +162,13 @@ def _named(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:
     return [str(name) for name in settings[variable]]
 
 
-def _minimum(boards: t.Sequence[Data]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+def _minimum(boards: t.Sequence[Data]) -> t.Tuple[str, str]:
     """The highest minimum driver of the boards, and the board that needs it."""
     needed = [(board["minimum_driver"], board["model"]) for board in boards if board["minimum_driver"]]
-    return max(needed, key=lambda each: (layout_boards.numbers(each[0]), *each), default=(None, None))
+    return max(needed, key=lambda each: (layout_boards.numbers(each[0]), *each), default=("", ""))
 
 
-def _check_minimum(minimum: t.Optional[str], board: t.Optional[str], version: str) -> None:
+def _check_minimum(minimum: str, board: str, version: str) -> None:
     """``version`` may be a branch."""
     if minimum and layout_boards.is_older(version, minimum):
         raise Refusal(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
-from .tables import Data
 
 _FILES = {
     "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",
@@ -107,7 +107,7 @@ def repository(request: Request) -> Data:
     )
     url = url.rstrip("/") + "/"
     key = settings["repository_key"] or url + own["key"]
-    apt_keyring = "/usr/share/keyrings/gpufleet-nvidia-driver" + (".gpg" if key.endswith(".gpg") else ".asc")
+    apt_keyring = "/etc/apt/keyrings/gpufleet-nvidia-driver" + (".gpg" if key.endswith(".gpg") else ".asc")
     return {
         "url": url,
         "file": _FILES[table["manager"]],

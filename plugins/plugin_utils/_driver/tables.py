@@ -18,11 +18,10 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("distributions")
-
-Data = t.Dict[str, t.Any]
 
 
 def systems() -> t.List[str]:

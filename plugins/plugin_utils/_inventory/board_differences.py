@@ -42,12 +42,12 @@ def of_gpus(gpus: object, boards: object) -> list[str]:
     other: dict[tuple[str | None, object], list[int]] = {}  # the GPUs, by their board and the declared one
     for number, (gpu, name) in enumerate(zip(seen, boards, strict=True)):
         try:
-            wanted = layout_boards.data(name)["model"]
+            model = layout_boards.data(name)["model"]
         except layout_boards.BoardError as error:
             problems.append(str(error))
             continue
         found = _model_of(gpu)
-        if found not in (None, wanted):
+        if found not in (None, model):
             other.setdefault((found, name), []).append(number)
     for (found, name), places in other.items():
         # Without UUIDs, nodes with the same problem share one message.

@@ -63,36 +63,36 @@ def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
     ]
 
 
-def enabled(registry: t.Sequence[Row], wanted: object) -> list[str]:
+def enabled(registry: t.Sequence[Row], requested: object) -> list[str]:
     """The roles of gpu_node_roles, in the registry's order. A value that is invalid enables nothing."""
-    names = [name for name in wanted if isinstance(name, str)] if isinstance(wanted, (list, tuple)) else []
+    names = [name for name in requested if isinstance(name, str)] if isinstance(requested, (list, tuple)) else []
     return [row.role for row in registry if row.role in names or (ALL in names and row.enabled)]
 
 
 def unrequested(
-    registry: t.Sequence[Row], wanted: object, tags: Tags, record: object, given: t.Iterable[str]
+    registry: t.Sequence[Row], requested: object, tags: Tags, record: object, given: t.Iterable[str]
 ) -> list[str]:
     """The selected roles of a node that only "all" and no narrower setting requests, if only nvidia_mig has run there.
 
     ``record`` is what the roles recorded on the node, by role. A role is requested by its name in gpu_node_roles, by its
     tag, and by any of its variables; ``given`` are the roles of which the inventory sets variables.
     """
-    if not isinstance(record, dict) or set(record) != {"nvidia_mig"} or not isinstance(wanted, (list, tuple)):
+    if not isinstance(record, dict) or set(record) != {"nvidia_mig"} or not isinstance(requested, (list, tuple)):
         return []
     return [
         row.role
         for row in registry
-        if row.role in selected(registry, enabled(registry, wanted), tags)
+        if row.role in selected(registry, enabled(registry, requested), tags)
         and row.scope == "node"
-        and row.role not in ("gpu_node", "nvidia_mig", *wanted, *given)
+        and row.role not in ("gpu_node", "nvidia_mig", *requested, *given)
         and row.tag not in tags.run
     ]
 
 
-def unknown(registry: t.Sequence[Row], wanted: object) -> list[str]:
+def unknown(registry: t.Sequence[Row], requested: object) -> list[str]:
     """A problem for each name in gpu_node_roles that is not a role."""
     known = [ALL, *(row.role for row in registry)]
-    names = wanted if isinstance(wanted, (list, tuple)) else []
+    names = requested if isinstance(requested, (list, tuple)) else []
     return [
         "gpu_node_roles names %r, which is not a role of this collection: use %s" % (str(name), ", ".join(known))
         for name in names
@@ -113,7 +113,7 @@ def of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str) -> l
 
 def selection(
     registry: t.Sequence[Row],
-    wanted: object,
+    requested: object,
     tags: Tags,
     record: object,
     given: t.Iterable[str],
@@ -121,8 +121,8 @@ def selection(
     scope: str = "all",
 ) -> Selection:
     """The roles of a host; see ``unrequested`` and ``of_scope``. ``all_roles`` ignores gpu_node_roles."""
-    ignored = unrequested(registry, wanted, tags, record, given)
-    names = [role for role in enabled(registry, wanted) if role not in ignored]
+    ignored = unrequested(registry, requested, tags, record, given)
+    names = [role for role in enabled(registry, requested) if role not in ignored]
     if all_roles:
         names = [row.role for row in registry]
     chosen = selected(registry, names, tags)
@@ -132,7 +132,7 @@ def selection(
         validated=names if "always" in tags.run else chosen,
         selected=of_scope(registry, chosen, scope),
         unrequested=ignored,
-        unknown=unknown(registry, wanted),
+        unknown=unknown(registry, requested),
         compares_boards=_compares_boards(registry, names, tags),
     )
 

@@ -34,16 +34,20 @@ def preflight(
     message = _of_all(problems)
     if not message:
         return {}
-    message = ("No node was touched. %s" if stops else "The nodes with problems are left out. %s") % message
+    message = ("Nothing was changed. %s" if stops else "The nodes with problems are left out. %s") % message
     first, *others = [host for host in present if problems[host]] or present[:1]
     return {first: message, **dict.fromkeys(others, "Its problems are in the message of %s" % first)}
 
 
+def by_host(problems: t.Mapping[str, t.Sequence[object] | None]) -> dict[str, list[str]]:
+    """The problems of each host as text."""
+    return {host: [_UNCHECKED] if found is None else sentences(found, host) for host, found in problems.items()}
+
+
 def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     hosts: dict[str, list[str]] = {}
-    for host, found in problems.items():
-        texts = [_UNCHECKED] if found is None else sentences(found, host)
-        for text in dict.fromkeys(texts):
+    for host, texts in by_host(problems).items():
+        for text in texts:
             hosts.setdefault(text, []).append(host)
     if not hosts:
         return ""
@@ -66,18 +70,19 @@ def _indented(text: str) -> str:
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:
-    """The problems as text, without a full stop. A problem may be the result of a failed task."""
+    """The problems as text, each once, without the host's name, which those of a cluster have.
+
+    A problem may be the result of a failed task.
+    """
     texts = [text for each in problems for text in (_failure(each) if isinstance(each, dict) else [str(each)])]
-    return [text.strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]
+    return list(dict.fromkeys(text.removeprefix("%s: " % host) for text in texts))
 
 
 def _failure(result: dict[str, t.Any]) -> list[str]:
-    """The errors of a failed task; those of the failed items if it is a loop."""
+    """The errors of a failed task as problems; those of the failed items if it is a loop."""
     results = result.get("results")  # a node may return anything
     items = (
         [each for each in results if isinstance(each, dict) and each.get("failed")] if isinstance(results, list) else []
     )
-    return [
-        _PREFIX.sub("", str(each.get("msg") or "a task failed without a message"), count=1)
-        for each in items or [result]
-    ]
+    texts = [str(each.get("msg") or "a task failed without a message") for each in items or [result]]
+    return [_PREFIX.sub("", text, count=1).strip().removesuffix(".") for text in texts]

@@ -65,25 +65,25 @@ def data(name: object) -> dict[str, t.Any]:
     """
     if not isinstance(name, str):
         raise BoardError("a board cannot be %s: give a model, alias or PCI device id, such as A100-80GB" % short(name))
-    wanted = _plain(name)
+    plain = _plain(name)
     # Searching a file is a thousand times faster than parsing it.
-    found = [_parsed(model) for model, text in _searchable().items() if wanted and _bare(wanted) in text]
+    found = [_parsed(model) for model, text in _searchable().items() if plain and _bare(plain) in text]
     for board in found:
-        if wanted in map(_plain, (board["model"], *board["aliases"], *board["pci_device_ids"])):
+        if plain in map(_plain, (board["model"], *board["aliases"], *board["pci_device_ids"])):
             return board
     # The name of a product may begin the names of others: H100 is no certain board.
-    sold = [board for board in found if any(_begins(product, wanted) for product in _product_names(board))]
-    if len(sold) == 1 and any(_is_product(product, wanted) for product in _product_names(sold[0])):
+    sold = [board for board in found if any(_begins(product, plain) for product in _product_names(board))]
+    if len(sold) == 1 and any(_is_product(product, plain) for product in _product_names(sold[0])):
         return sold[0]
     raise BoardError(
         "unknown board %r%s: use one of %s; or without MIG, %s"
-        % (name[:60], _suggestion(wanted), ", ".join(names()), ", ".join(_without_mig()))
+        % (name[:60], _suggestion(plain), ", ".join(names()), ", ".join(_without_mig()))
     )
 
 
-def _suggestion(wanted: str) -> str:
+def _suggestion(plain: str) -> str:
     """The boards whose names consist of words of the unknown one, or begin like it; else the most similar one."""
-    bare = _bare(wanted)
+    bare = _bare(plain)
     words = bare.split("-")
     models = [*names(), *_without_mig()]
     known = {_plain(name): name for model in models for name in (model, *_parsed(model)["aliases"])}
@@ -111,12 +111,12 @@ def _product_names(board: dict[str, t.Any]) -> list[str]:
     return [product for products in board["pci_device_ids"].values() for product in products]
 
 
-def _is_product(product: str, wanted: str) -> bool:
-    return _bare(_plain(product)) == _bare(wanted)
+def _is_product(product: str, plain: str) -> bool:
+    return _bare(_plain(product)) == _bare(plain)
 
 
-def _begins(product: str, wanted: str) -> bool:
-    return (_bare(_plain(product)) + "-").startswith(_bare(wanted) + "-")
+def _begins(product: str, plain: str) -> bool:
+    return (_bare(_plain(product)) + "-").startswith(_bare(plain) + "-")
 
 
 def is_older(driver: str, minimum: str) -> bool:
@@ -144,8 +144,8 @@ def products(name: str) -> list[tuple[int, str]]:
     """PCI device id and name of each product of the board; for a PCI device id or a product, only those."""
     ids: dict[str, list[str]] = data(name)["pci_device_ids"]
     sold = [(device, product) for device, products in ids.items() for product in products]
-    wanted = _plain(name)
-    named = [each for each in sold if each[0].lower() == wanted or _is_product(each[1], wanted)]
+    plain = _plain(name)
+    named = [each for each in sold if each[0].lower() == plain or _is_product(each[1], plain)]
     return [(int(device, 16), product) for device, product in named or sold]
 
 

@@ -38,7 +38,7 @@ def contents(value: object, gpus: object = None, board: str | None = None) -> di
     out = {}
     for gpu in known:
         request = requests.get(gpu.index)
-        out[gpu.index] = _existing(gpu) if request is None else _wanted(gpu, request.target(gpu.board))
+        out[gpu.index] = _existing(gpu) if request is None else _desired(gpu, request.target(gpu.board))
     return out
 
 
@@ -60,7 +60,7 @@ def _existing(gpu: Gpu) -> Content:
     return Content(gpu.label, tuple(instances))
 
 
-def _wanted(gpu: Gpu, target: Target) -> Content:
+def _desired(gpu: Gpu, target: Target) -> Content:
     if not target.enabled:
         return Content(gpu.label, None)
     why = refusal(gpu.board, target.instances)

@@ -53,16 +53,16 @@ def _planned(mig_devices: object, name: str) -> Row:
     return row_after(plan_gpu(gpu, layout_gpus.target(mig_devices, gpu.board)))._replace(label=(gpu.board.model,))
 
 
-def _laid_out(wanted: layout.Layout, gpus: object) -> list[Row]:
+def _laid_out(desired: layout.Layout, gpus: object) -> list[Row]:
     """The rows of GPUs of the facts, or of boards, after the layout is applied to them while they are empty."""
     if not isinstance(gpus, list) or not gpus:
         raise LayoutError("gpus is %s: give ansible_facts.nvidia.gpus, or a list of board names" % short(gpus))
     try:
-        found = products.best_match(wanted, problems.gpus_of(gpus, identified=True))
+        found = products.best_match(desired, problems.gpus_of(gpus, identified=True))
     except boards.GeometryError as error:
         return [Row(("GPU ?",), note=str(error))]
-    unknown = products.unknown_names(wanted, found)
-    return [_laid_out_gpu(products.applicable_entry(wanted, gpu), gpu, bool(unknown)) for gpu in found]
+    unknown = products.unknown_names(desired, found)
+    return [_laid_out_gpu(products.applicable_entry(desired, gpu), gpu, bool(unknown)) for gpu in found]
 
 
 def _laid_out_gpu(entry: layout.Entry | None, gpu: Gpu, named_by_id: bool) -> Row:

@@ -19,9 +19,9 @@ from ...module_utils._mig.text import short
 from . import boards, gpus
 
 
-def of(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
+def of(current: object, desired: object, board: str | None = None) -> dict[str, t.Any]:
     gpu = _gpu(current, board)
-    found = plan_gpu(gpu, gpus.target(wanted, gpu.board))
+    found = plan_gpu(gpu, gpus.target(desired, gpu.board))
     return {
         "changed": found.changes,
         "kept": [describe.kept(gpu, kept) for kept in found.kept],

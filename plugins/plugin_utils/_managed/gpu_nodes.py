@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
-from .._charts import pod_check
+from .._charts import gfd_labels
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.labels import PRODUCT
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._drain import operands
 from .._layout import boards as layout_boards
@@ -25,8 +26,8 @@ from .._layout.layouts_on_gpus import Content
 from . import instance_types, node_sharing, platforms
 from .platforms import Platform
 
-_PARTITION = "cloud.google.com/gke-gpu-partition-size"
-_SHARED = (
+_GKE_PROFILE = "cloud.google.com/gke-gpu-partition-size"
+_UNKNOWN_SHARING = (
     "its GPUs are shared, and the node does not show by how many pods, so that its layout cannot be compared: remove "
     "nvidia_mig_layout, or set gpu_cluster_selector to select only other nodes"
 )
@@ -48,6 +49,8 @@ class NodeVariables(t.NamedTuple):
 
 
 class Found(t.NamedTuple):
+    """The nodes with GPUs, by what happens to them."""
+
     nodes: t.List[Data]  # name, boards, and the owner of MIG of each node on which charts are installed
     verified: t.List[str]  # nodes that match their layout, and cannot be changed
     problems: t.List[str]
@@ -55,6 +58,7 @@ class Found(t.NamedTuple):
 
 
 def find(nodes: t.Iterable[Data], variables: NodeVariables) -> Found:
+    """The nodes of a cluster that have GPUs, or that were selected, and their problems."""
     out = Found([], [], [], [])
     for node in sorted(nodes, key=name_of):
         models = instance_types.models(node)
@@ -144,11 +148,11 @@ def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]
     if devices == wanted and found in (None, profile):
         return []
     if not devices and found in (None, profile):
-        return [] if on.installs else [_SHARED if offered else _NO_GPUS % on.name]
+        return [] if on.installs else [_UNKNOWN_SHARING if offered else _NO_GPUS % on.name]
     same = devices in (None, wanted)
     once = ", each device counted once" if devices not in (None, offered) else ""
-    has = readiness.listed(offered if devices is None else devices) + once + (_of(found) if same else "")
-    needs = readiness.listed(wanted) + (_of(profile) if same else "")
+    has = readiness.resource_list(offered if devices is None else devices) + once + (_of(found) if same else "")
+    needs = readiness.resource_list(wanted) + (_of(profile) if same else "")
     text = "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
     return [text % (has, needs, on.name, platforms.remedy(node, host.boards, profile))]
 
@@ -168,9 +172,9 @@ def _partitioned(node: Data, strategy: str) -> str | None:
     """The profile of a node's instances as its labels show it; empty if MIG is off, and None if they do not show it."""
     labels = labels_of(node)
     if platforms.platform(node) == platforms.GKE:
-        return labels.get(_PARTITION, "")
+        return labels.get(_GKE_PROFILE, "")
     product = labels.get(PRODUCT)
-    return pod_check.profile_of(product) if strategy == "single" and product else None
+    return gfd_labels.profile_of(product) if strategy == "single" and product else None
 
 
 def _profile(host: Host, on: Platform) -> str:

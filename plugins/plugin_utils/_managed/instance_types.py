@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.labels import PRESENT
-from .._cluster.nodes import Data, labels_of
+from .._cluster.nodes import labels_of
 
 _TYPE = "node.kubernetes.io/instance-type"
 _FILE = Path(__file__).with_name("instance_types.yml")
@@ -37,6 +38,7 @@ _SIGNS = (
 
 
 def name(node: Data) -> str | None:
+    """The instance type, such as p4d.24xlarge; None if no label shows it."""
     return labels_of(node).get(_TYPE)
 
 
@@ -60,4 +62,4 @@ def sign_of_gpus(node: Data) -> str:
         if labels.get(label, "").lower().startswith(value):
             return "the label %s=%s" % (label, labels[label])
     offered = readiness.allocatable(node)
-    return "the resources %s" % readiness.listed(offered) if offered else ""
+    return "the resources %s" % readiness.resource_list(offered) if offered else ""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ...module_utils._mig.data import Data
 from .._cluster import plugin_configs, readiness
 from .._cluster.labels import PRODUCT
-from .._cluster.nodes import Data, Host, labels_of
+from .._cluster.nodes import Host, labels_of
 from .._layout import resources, sharing
 
 _GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"

@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._cluster.nodes import Data, labels_of
+from ...module_utils._mig.data import Data
+from .._cluster.nodes import labels_of
 from . import instance_types
 
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
@@ -26,6 +27,8 @@ _BOTTLEROCKET_MODEL = re.compile(r"[a-z][0-9]+\.[0-9]+gb")  # as its documentati
 
 
 class Platform(t.NamedTuple):
+    """A kind of nodes, and who changes their GPUs."""
+
     name: str
     installs: bool = True  # whether charts are installed on its nodes
     changes: bool = True  # whether the MIG manager may change the layout of its nodes
@@ -74,6 +77,7 @@ GKE = Platform(
 
 
 def platform(node: Data) -> Platform:
+    """The platform of a node, from its labels and operating system."""
     labels = labels_of(node)
     image = str(((node.get("status") or {}).get("nodeInfo") or {}).get("osImage"))
     if labels.get("eks.amazonaws.com/compute-type") == "auto":

@@ -65,9 +65,9 @@ def key_notices(config: Config, version: str) -> list[str]:
 
 def _is_newer(version: str) -> bool:
     """Whether the version is newer than the list of keys."""
-    wanted = rke2_version.parse(version)
+    desired = rke2_version.parse(version)
     major, minor = str(_table()["newest"]).split(".")
-    return wanted is not None and wanted.series > (int(major), int(minor))
+    return desired is not None and desired.series > (int(major), int(minor))
 
 
 def value_problems(config: Config) -> list[str]:

@@ -12,6 +12,7 @@ import ipaddress
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._inventory import kubernetes_values
 from . import config as rke2_config
 from . import version as rke2_version
@@ -27,8 +28,6 @@ _ENTERPRISE_LINUX = ("8", "9", "10")  # major versions with packages
 _RPM_SITE = "https://rpm.rancher.io/"
 # Variables that the packages set in /etc/sysconfig, which the units read after /etc/default.
 _RPM_ENVIRONMENT = ("HOME", "RKE2_SELINUX")
-
-Data = t.Dict[str, t.Any]
 
 
 class NodeFacts(t.NamedTuple):

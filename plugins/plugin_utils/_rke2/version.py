@@ -41,26 +41,26 @@ def parse(text: str) -> Version | None:
     return Version(int(major), int(minor), int(patch), stage or _FINAL, int(stage_number or 0), int(revision))
 
 
-def problems(wanted: str, installed: str | None) -> list[str]:
+def problems(desired: str, installed: str | None) -> list[str]:
     """Why the version cannot be installed on a node, or the node cannot be upgraded to it."""
-    new = parse(wanted)
+    new = parse(desired)
     if new is None:
-        return ["rke2_version is %r: give an exact version, such as v1.35.7+rke2r1" % wanted]
+        return ["rke2_version is %r: give an exact version, such as v1.35.7+rke2r1" % desired]
     if new.series < OLDEST:
-        return ["rke2_version is %s, but the oldest supported version is v%d.%d" % (wanted, *OLDEST)]
+        return ["rke2_version is %s, but the oldest supported version is v%d.%d" % (desired, *OLDEST)]
     if installed is None:
         return []
     old = parse(installed)
     if old is None:
-        return ["the installed RKE2 reports the version %r, which cannot be compared with %s" % (installed, wanted)]
+        return ["the installed RKE2 reports the version %r, which cannot be compared with %s" % (installed, desired)]
     if new < old:
         return [
             "rke2_version is %s, but the node has %s. RKE2 cannot be downgraded: set rke2_version to %s or later"
-            % (wanted, installed, installed)
+            % (desired, installed, installed)
         ]
     if new.major != old.major or new.minor > old.minor + 1:
         return [
             "rke2_version is %s, but the node has %s. An upgrade must not skip a minor version: upgrade to v%d.%d first"
-            % (wanted, installed, old.major, old.minor + 1)
+            % (desired, installed, old.major, old.minor + 1)
         ]
     return []

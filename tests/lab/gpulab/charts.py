@@ -55,29 +55,25 @@ class Chart(t.NamedTuple):
     nfd: str  # the condition for node feature discovery
 
 
-CHARTS = (
-    *(
-        Chart(
-            "gpu-operator",
-            "v" + version,
-            "v" + version,
-            "nvidia",
-            "gpu-operator-%s.yml" % version,
-            "node-feature-discovery",
-            ".Values.nfd.enabled",
-        )
-        for version in ("25.3.4", "25.10.1", "26.7.0")
-    ),
-    Chart(
-        "nvidia-device-plugin",
-        "0.20.0",
-        "0.20.0",
-        "k8s-device-plugin",
-        "nvidia-device-plugin-0.20.0.yml",
-        "nfd",
-        '(ternary .Values.nfd.enabled .Values.gfd.enabled (hasKey .Values.nfd "enabled"))',
-    ),
+OPERATOR = Chart(
+    "gpu-operator",
+    "v26.7.0",
+    "v26.7.0",
+    "nvidia",
+    "gpu-operator-26.7.0.yml",
+    "node-feature-discovery",
+    ".Values.nfd.enabled",
 )
+DEVICE_PLUGIN = Chart(
+    "nvidia-device-plugin",
+    "0.20.0",
+    "0.20.0",
+    "k8s-device-plugin",
+    "nvidia-device-plugin-0.20.0.yml",
+    "nfd",
+    '(ternary .Values.nfd.enabled .Values.gfd.enabled (hasKey .Values.nfd "enabled"))',
+)
+CHARTS = (OPERATOR, DEVICE_PLUGIN)
 
 
 def data(chart: Chart) -> t.Tuple[Values, Values]:
@@ -151,31 +147,13 @@ def policy_schema(chart: Chart) -> Values:
     spec = schema("", sections)
     spec["properties"]["mig"]["properties"]["strategy"]["enum"] = ["none", "single", "mixed"]
     spec["properties"]["migManager"]["properties"]["config"]["properties"]["default"]["default"] = "all-disabled"
-    status = {
-        "type": "object",
-        "properties": {
-            "state": {"type": "string", "enum": ["ignored", "ready", "notReady", "disabled"]},
-            "namespace": {"type": "string"},
-            "conditions": {"type": "array", "items": {"type": "object", PRESERVE: True}},
-        },
-    }
-    return {"type": "object", "properties": {"spec": spec, "status": status}}
+    return {"type": "object", "properties": {"spec": spec}}
 
 
 def policy_definition(chart: Chart) -> Values:
     names = {"plural": "clusterpolicies", "singular": "clusterpolicy", "kind": "ClusterPolicy"}
-    columns = [
-        {"name": "Status", "type": "string", "jsonPath": ".status.state"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": columns,
-        "schema": {"openAPIV3Schema": policy_schema(chart)},
-    }
+    schema = {"openAPIV3Schema": policy_schema(chart)}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -231,24 +209,19 @@ def prepare() -> None:
     with alone("charts"):
         if not stamp.exists() or stamp.read_text() != wanted:
             shutil.rmtree(BUILT, ignore_errors=True)
-            for repository in sorted({chart.repository for chart in CHARTS}):
-                publish(repository)
+            for chart in CHARTS:
+                publish(chart)
             stamp.write_text(wanted)
         if not WEB.is_symlink():
             WEB.parent.mkdir(exist_ok=True)
             WEB.symlink_to("../charts")
 
 
-def publish(repository: str) -> None:
-    folder = BUILT / repository
+def publish(chart: Chart) -> None:
+    folder = BUILT / chart.repository
     folder.mkdir(parents=True)
-    entries: t.Dict[str, t.List[Values]] = {}
-    for chart in CHARTS:
-        if chart.repository != repository:
-            continue
-        name, content = "%s-%s.tgz" % (chart.name, chart.version), package(chart)
-        (folder / name).write_bytes(content)
-        entry = {"created": CREATED, "digest": hashlib.sha256(content).hexdigest(), "urls": [name]}
-        entries.setdefault(chart.name, []).append({**metadata(chart), **entry})
-    index = {"apiVersion": "v1", "entries": entries, "generated": CREATED}
+    name, content = "%s-%s.tgz" % (chart.name, chart.version), package(chart)
+    (folder / name).write_bytes(content)
+    entry = {**metadata(chart), "created": CREATED, "digest": hashlib.sha256(content).hexdigest(), "urls": [name]}
+    index = {"apiVersion": "v1", "entries": {chart.name: [entry]}, "generated": CREATED}
     (folder / "index.yaml").write_text(yaml.safe_dump(index))

@@ -29,7 +29,6 @@ PROGRAMS = {
     "config-manager": "config_manager",
     "gpu-feature-discovery": "gpu_feature_discovery",
     "gpu-operator": "gpu_operator",
-    "mps-control-daemon": "mps_control_daemon",
     "nfd-worker": "node_feature_discovery",
     "nvidia-device-plugin": "device_plugin",
     "nvidia-mig-manager": "mig_manager",

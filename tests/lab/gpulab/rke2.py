@@ -52,22 +52,8 @@ CHECKSUMS = "sha256sum-amd64.txt"
 RESTART = "systemctl daemon-reload\n[ $1 = 1 ] || systemctl try-restart rke2-%s || :\n"  # after an upgrade of a package
 
 
-class Release(t.NamedTuple):
-    """All releases run the same programs, and differ only in these properties."""
-
-    version: str
-    containerd_config: int = 3  # version of containerd's configuration
-    drop_ins: bool = True  # whether that configuration imports drop-ins
-
-
-RELEASES = (
-    Release("v1.31.5+rke2r1", containerd_config=2, drop_ins=False),  # the last one with containerd 1.7
-    Release("v1.33.13+rke2r1"),
-    Release("v1.34.10+rke2r1"),
-    Release("v1.35.1+rke2r1", drop_ins=False),
-    Release("v1.35.7+rke2r1"),
-    Release("v1.36.3+rke2r1"),
-)
+# All releases run the same programs, and differ only in the version that they and their kubelets report.
+RELEASES = ("v1.34.10+rke2r1", "v1.35.7+rke2r1", "v1.36.3+rke2r1")
 
 
 def prepare(rpms: bool = False) -> None:
@@ -83,31 +69,29 @@ def prepare(rpms: bool = False) -> None:
         sources = [path for folder in (FILES, SOURCES / PACKAGE) for path in sorted(folder.iterdir()) if path.is_file()]
         archives = [podimages.IMAGES / name for name in (*names, "klipper-helm.tar")]
         for release in RELEASES:
-            wanted = fingerprint(repr(release), yaml.__version__, Path(__file__), *sources, *archives)
-            folder = DOWNLOADS / release.version
+            wanted = fingerprint(release, yaml.__version__, Path(__file__), *sources, *archives)
+            folder = DOWNLOADS / release
             stamp = folder / ".stamp"
             if not stamp.exists() or stamp.read_text() != wanted:
-                say("building rke2 %s" % release.version)
+                say("building rke2 %s" % release)
                 make(release, folder, archives)
                 stamp.write_text(wanted)
         if rpms:
-            rpm_repositories(
-                fingerprint(*(DOWNLOADS / each.version / CHECKSUMS for each in RELEASES), Path(rpm.__file__))
-            )
+            rpm_repositories(fingerprint(*(DOWNLOADS / each / CHECKSUMS for each in RELEASES), Path(rpm.__file__)))
         link = repositories.ROOT / ROOT.name
         if not link.is_symlink():
             link.symlink_to(Path("..", ROOT.name))
 
 
-def kubelet(release: Release) -> None:
+def kubelet(release: str) -> None:
     """The kubelet that reports the release's version: the same program with a version string of equal length."""
-    target = ON_NODE / release.version / "kubelet"
+    target = ON_NODE / release / "kubelet"
     plain = "v%s+rke2r1"
-    like = plain % (programs.KUBERNETES + "0" * (len(release.version) - len(plain % programs.KUBERNETES)))
+    like = plain % (programs.KUBERNETES + "0" * (len(release) - len(plain % programs.KUBERNETES)))
     built = programs.kubelet(like)
     if not target.exists() or target.stat().st_mtime < built.stat().st_mtime:
         new = target.with_name(".new-kubelet")
-        new.write_bytes(built.read_bytes().replace(like.encode(), release.version.encode()))
+        new.write_bytes(built.read_bytes().replace(like.encode(), release.encode()))
         new.chmod(0o755)
         os.replace(new, target)
 
@@ -145,9 +129,9 @@ def helm_job() -> None:
     update(podimages.IMAGES / "klipper-helm.tar", image(HELM_JOB, files, [], {"Entrypoint": ["entry"], "User": "1000"}))
 
 
-def make(release: Release, folder: Path, archives: t.Sequence[Path]) -> None:
+def make(release: str, folder: Path, archives: t.Sequence[Path]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    own = ON_NODE / release.version
+    own = ON_NODE / release
     own.mkdir(parents=True, exist_ok=True)
     kubelet(release)
     BUILDING.mkdir(parents=True, exist_ok=True)
@@ -156,8 +140,8 @@ def make(release: Release, folder: Path, archives: t.Sequence[Path]) -> None:
         # The images of this release only: nodes read the others from a shared directory.
         pause = [File("pause", kubernetes.pause().read_bytes())]
         (work / "pause.tar").write_bytes(image(PAUSE, pause, ["/pause"]))
-        marker = "docker.io/rancher/rke2-runtime:" + release.version.replace("+", "-")
-        (work / "marker.tar").write_bytes(image(marker, [File("release", release.version.encode(), mode=0o644)]))
+        marker = "docker.io/rancher/rke2-runtime:" + release.replace("+", "-")
+        (work / "marker.tar").write_bytes(image(marker, [File("release", release.encode(), mode=0o644)]))
         update(own / "runtime.tar", merge([work / "pause.tar", work / "marker.tar"]))
         (work / "images.tar").write_bytes(merge([own / "runtime.tar", *archives]))
         call("zstd", "--quiet", "--force", "-1", work / "images.tar", "-o", work / IMAGES)
@@ -170,13 +154,13 @@ def make(release: Release, folder: Path, archives: t.Sequence[Path]) -> None:
             os.replace(work / each, folder / each)
 
 
-def program(release: Release, work: Path) -> bytes:
+def program(release: str, work: Path) -> bytes:
     """The program: an archive of Python code, with a YAML library."""
     code = work / "code"
     shutil.copytree(SOURCES / PACKAGE, code / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(Path(yaml.__file__).parent, code / "yaml", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     (code / PACKAGE / "release.json").write_text(
-        json.dumps({**release._asdict(), "pause": kubernetes.PAUSE_VERSION, "helm_job": HELM_JOB})
+        json.dumps({"version": release, "pause": kubernetes.PAUSE_VERSION, "helm_job": HELM_JOB})
     )
     target = work / "program"
     zipapp.create_archive(code, target, "/usr/bin/python3", PACKAGE + ".__main__:program", compressed=True)
@@ -191,7 +175,7 @@ def unit(role: str, prefix: str) -> bytes:
     return template.safe_substitute(ROLE=role, OTHER=other, PREFIX=prefix).encode()
 
 
-def contents(release: Release, work: Path, prefix: str) -> t.Dict[str, t.Tuple[bytes, int]]:
+def contents(release: str, work: Path, prefix: str) -> t.Dict[str, t.Tuple[bytes, int]]:
     """The files of a release below its prefix, with their modes."""
     made = {"bin/rke2": (program(release, work), 0o755)}
     for name in ("rke2-killall.sh", "rke2-uninstall.sh"):
@@ -203,7 +187,7 @@ def contents(release: Release, work: Path, prefix: str) -> t.Dict[str, t.Tuple[b
     return made
 
 
-def tarball(release: Release, work: Path) -> bytes:
+def tarball(release: str, work: Path) -> bytes:
     made = contents(release, work, "/usr/local")
     folders = sorted({str(parent) for name in made for parent in Path(name).parents} - {"."})
     buffer = io.BytesIO()
@@ -235,7 +219,7 @@ def rpm_repositories(wanted: str) -> None:
     with tempfile.TemporaryDirectory(prefix="rke2-", dir=BUILDING) as name:
         for minor in sorted({minor_version(release) for release in RELEASES}):
             found = [release for release in RELEASES if minor_version(release) == minor]
-            made = [package for release in found for package in rpm_packages(release, Path(name, release.version))]
+            made = [package for release in found for package in rpm_packages(release, Path(name, release))]
             rpm.repository(builder, "stable/%s/centos/9/x86_64" % minor, made, root, twins=False)
     policy = [Package("rke2-selinux", "0.20-1.el9", "", arch="noarch")]
     rpm.repository(builder, "stable/common/centos/9/noarch", policy, root, twins=False)
@@ -243,18 +227,18 @@ def rpm_repositories(wanted: str) -> None:
     stamp.write_text(wanted + keys.public("main").read_text())
 
 
-def minor_version(release: Release) -> str:
-    return release.version[1:].rpartition(".")[0]
+def minor_version(release: str) -> str:
+    return release[1:].rpartition(".")[0]
 
 
-def rpm_packages(release: Release, work: Path) -> t.Iterator[Package]:
+def rpm_packages(release: str, work: Path) -> t.Iterator[Package]:
     work.mkdir()
     found: t.Dict[str, Path] = {}
     for name, (content, _mode) in contents(release, work, "/usr").items():
         path = work / name.replace("/", "-")
         path.write_bytes(content)
         found["usr/" + name] = path
-    version = release.version[1:].replace("+", "~") + "-0.el9"
+    version = release[1:].replace("+", "~") + "-0.el9"
     common = {name: path for name, path in found.items() if not name.startswith("usr/lib/systemd/")}
     yield Package("rke2-common", version, "", depends="rke2-selinux", files=common)
     for role in ("server", "agent"):

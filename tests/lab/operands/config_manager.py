@@ -20,24 +20,12 @@ from .resources import Invalid
 EMPTY = Path("/dev/null")
 
 
-def selected(files: t.Collection[str], label: str, default: str, fallbacks: t.Sequence[str]) -> str:
+def selected(files: t.Collection[str], label: str, default: str) -> str:
     """The name of a file, or an empty string for an empty configuration."""
-    if not files:
-        raise Invalid("no configuration files available")
-    if label or default:
-        if (label or default) not in files:
-            raise Invalid("specified config %s does not exist" % (label or default))
-        return label or default
-    for fallback in fallbacks:
-        if fallback == "named" and "default" in files:
-            return "default"
-        if fallback == "single" and len(files) == 1:
-            return next(iter(files))
-        if fallback == "empty":
-            return ""
-        if fallback not in ("named", "single"):
-            raise Invalid("unknown fallback strategy: %s" % fallback)
-    raise Invalid("no config was set, no default was provided, and all fallbacks failed")
+    name = label or default
+    if name and name not in files:  # the default does not replace a missing file
+        raise Invalid("specified config %s does not exist" % name)
+    return name
 
 
 def link(target: Path, source: Path) -> bool:
@@ -67,12 +55,11 @@ def main() -> None:
     node, label, client = environment("NODE_NAME"), environment("NODE_LABEL"), Client("config-manager")
     source, target = Path(environment("CONFIG_FILE_SRCDIR")), Path(environment("CONFIG_FILE_DST"))
     default = os.environ.get("DEFAULT_CONFIG", "")
-    fallbacks = [each for each in os.environ.get("FALLBACK_STRATEGIES", "").split(",") if each]
     applied: t.Optional[str] = None  # the label's value
 
     def update(value: str) -> None:
         files = [path.name for path in source.iterdir() if path.is_file() and not path.name.startswith("..")]
-        name = selected(files, value, default, fallbacks)
+        name = selected(files, value, default)
         if not link(target, source / name if name else EMPTY):
             say("already configured")
             return

@@ -23,22 +23,20 @@ import grpc
 
 from . import gpus, plugin_api, plugin_config, resources
 from .cluster_api import reload_on_hangup, restart, say, start
-from .plugin_config import Config
+from .resources import Settings
 
 HOST = "/host"  # the node's root directory
 MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 SPEC = "/var/run/cdi/%s-gpu.json" % resources.CDI_VENDOR
 TYPES = plugin_api.classes()
 CAP_NET_ADMIN = 12
-RETRY = 5  # seconds; the original's are 30
 
 
 class Plugin:
     """One resource. The kubelet calls the methods named as in its API."""
 
-    def __init__(self, name: str, devices: t.Sequence[resources.Device], config: Config) -> None:
-        self._name, self._config = name, config
-        self._settings = resources.settings(config.settings)
+    def __init__(self, name: str, devices: t.Sequence[resources.Device], settings: Settings) -> None:
+        self._name, self._settings = name, settings
         self._devices = {device.id: device for device in devices}
         self.socket = "nvidia-%s.sock" % name.partition("/")[2]
 
@@ -62,11 +60,12 @@ class Plugin:
     def Allocate(self, request: t.Any, context: t.Any) -> t.Any:
         made = []
         for each in request.container_requests:
-            problem = self._invalid(each.devices_ids)
-            if problem:
+            unknown = sorted(set(each.devices_ids) - set(self._devices))
+            if unknown:
                 context.abort(
                     grpc.StatusCode.UNKNOWN,
-                    'invalid allocation request for "%s": invalid request: %s' % (self._name, problem),
+                    'invalid allocation request for "%s": invalid request: unknown device: %s'
+                    % (self._name, unknown[0]),
                 )
             devices = [self._devices[name] for name in each.devices_ids]
             say("allocated %s: %s" % (self._name, ", ".join(each.devices_ids)))
@@ -77,18 +76,8 @@ class Plugin:
                 str(uuid.uuid4()),
                 self._settings.prefix,
             )
-            if self._config.sharing.strategy == "mps":
-                allocation = resources.with_mps(allocation, self._name, self._config.settings["MPS_ROOT"])
             made.append(response(allocation))
         return TYPES["AllocateResponse"](container_responses=made)
-
-    def _invalid(self, ids: t.Sequence[str]) -> t.Optional[str]:
-        unknown = sorted(set(ids) - set(self._devices))
-        if unknown:
-            return "unknown device: " + unknown[0]
-        if self._config.sharing.one_only and len(ids) > 1 and any("::" in each for each in ids):
-            return "maximum request size for shared resources is 1; found %d" % len(ids)
-        return None
 
     def PreStartContainer(self, _request: t.Any, _context: t.Any) -> t.Any:
         return TYPES["PreStartContainerResponse"]()
@@ -130,10 +119,9 @@ def options() -> t.Any:
 
 
 def response(made: resources.Allocation) -> t.Any:
-    mount, node = TYPES["Mount"], TYPES["DeviceSpec"]
+    node = TYPES["DeviceSpec"]
     return TYPES["ContainerAllocateResponse"](
         envs=made.envs,
-        mounts=[mount(container_path=path, host_path=source) for path, source in made.mounts.items()],
         devices=[
             node(container_path=path, host_path=path, permissions="rw") for path in made.nodes if os.path.exists(path)
         ],
@@ -168,26 +156,23 @@ def privileged() -> bool:
 
 
 def run() -> None:
-    config = plugin_config.load(os.environ)
-    chosen = resources.settings(config.settings)
+    replicas = plugin_config.load(os.environ)
+    chosen = resources.settings(os.environ)
     say("MIG strategy %s, device list strategy %s" % (chosen.strategy, ",".join(chosen.lists)))
     minors = resources.read_minors(MINORS.read_text()) if MINORS.exists() else {}
     found = gpus.read().gpus
     # The original reads GPU instances. SYS_ADMIN does not open them with the toolkit's device specification.
     if chosen.strategy == "mixed" and any(gpu.devices for gpu in found) and not privileged():
         raise resources.Invalid("error getting GPU Instance: Insufficient Permissions")
-    offered = plugin_config.shared(resources.resources(found, chosen.strategy, minors), config)
+    offered = plugin_config.shared(resources.resources(found, chosen.strategy, minors), replicas)
     if any(each.startswith("cdi-") for each in chosen.lists):
         write_cdi_specification()
     for path in Path(plugin_api.FOLDER).glob("nvidia-*.sock"):
         path.unlink()
     if not offered:
         say("no devices found: waiting indefinitely")
-    while config.sharing.strategy == "mps" and offered and not os.path.exists(resources.MPS_READY):
-        say("waiting for the MPS control daemon")
-        time.sleep(RETRY)
     kubelet = os.stat(plugin_api.KUBELET)
-    plugins = [Plugin(name, devices, config) for name, devices in offered.items()]
+    plugins = [Plugin(name, devices, chosen) for name, devices in offered.items()]
     servers = [plugin.serve() for plugin in plugins]
     for plugin in plugins:
         plugin.register()

@@ -45,15 +45,15 @@ def main() -> None:
     def step() -> None:
         inventory = gpus.read()
         classes = {sysfs("bus/pci/devices/%s/class" % gpu.bus_id) or "" for gpu in inventory.gpus}
-        strategy = config.settings.get("MIG_STRATEGY", "none")
-        found = labels.labels(inventory, strategy, sysfs(PRODUCT) or "unknown", classes, config.sharing)
-        if config.settings.get("GFD_NO_TIMESTAMP", "false").lower() != "true":
+        strategy = os.environ.get("MIG_STRATEGY", "none")
+        found = labels.labels(inventory, strategy, sysfs(PRODUCT) or "unknown", classes, replicas)
+        if os.environ.get("GFD_NO_TIMESTAMP", "false").lower() != "true":
             found["nvidia.com/gfd.timestamp"] = str(int(time.time()))
         write(found)
 
     try:
-        config = plugin_config.load(os.environ)
-        forever(step, interval(config.settings.get("GFD_SLEEP_INTERVAL", "")))
+        replicas = plugin_config.load(os.environ)
+        forever(step, interval(os.environ.get("GFD_SLEEP_INTERVAL", "")))
     except Invalid as problem:
         write({})  # the original removes its file, and node feature discovery then the labels
         sys.exit("error creating labeler: %s" % problem)

@@ -13,7 +13,6 @@ DEPLOY = "nvidia.com/gpu.deploy."
 STAND_IN = {"gpufleet.invalid/stand-in": "this is not NVIDIA's program"}
 RUNTIME_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "all"}
 VALIDATIONS = "/run/nvidia/validations"
-MPS_ROOT = "/run/nvidia/mps"
 
 
 class Operand(t.NamedTuple):
@@ -21,19 +20,11 @@ class Operand(t.NamedTuple):
     name: str  # of the DaemonSet
     deploy: str  # suffix of the label name
     command: str
-    node_labels: t.Mapping[str, str] = {}  # other labels of its nodes
 
 
 OPERANDS = (
     Operand("validator", "nvidia-operator-validator", "operator-validator", "nvidia-validator"),
     Operand("devicePlugin", "nvidia-device-plugin-daemonset", "device-plugin", "nvidia-device-plugin"),
-    Operand(
-        "devicePlugin",
-        "nvidia-device-plugin-mps-control-daemon",
-        "device-plugin",
-        "mps-control-daemon",
-        {"nvidia.com/mps.capable": "true"},
-    ),
     Operand("gfd", "gpu-feature-discovery", "gpu-feature-discovery", "gpu-feature-discovery"),
     Operand("migManager", "nvidia-mig-manager", "mig-manager", "nvidia-mig-manager"),
 )
@@ -67,7 +58,6 @@ def settings(operand: Operand, spec: Object) -> t.Dict[str, str]:
     if configurable(operand) and plugin_config(spec):
         made["CONFIG_FILE"] = "/config/config.yaml"
     if operand.command == "nvidia-device-plugin":
-        made["MPS_ROOT"] = mps_root(spec)
         made["PASS_DEVICE_SPECS"] = "true"
         with_cdi = spec.get("cdi", {}).get("enabled")
         made["DEVICE_LIST_STRATEGY"] = "cdi-annotations,cdi-cri" if with_cdi else "envvar"
@@ -102,15 +92,10 @@ def config_manager(spec: Object, process: str) -> t.Dict[str, str]:
         "CONFIG_FILE_SRCDIR": "/available-configs",
         "CONFIG_FILE_DST": "/config/config.yaml",
         "DEFAULT_CONFIG": spec["devicePlugin"]["config"].get("default") or "",
-        "FALLBACK_STRATEGIES": "empty",
         "SEND_SIGNAL": "true" if process else "false",
         "SIGNAL": "1",
         "PROCESS_TO_SIGNAL": process,
     }
-
-
-def mps_root(spec: Object) -> str:
-    return (spec["devicePlugin"].get("mps") or {}).get("root") or MPS_ROOT
 
 
 def mounts(operand: Operand, spec: Object) -> t.Tuple[t.List[Object], t.List[Object]]:
@@ -120,11 +105,10 @@ def mounts(operand: Operand, spec: Object) -> t.Tuple[t.List[Object], t.List[Obj
         folder = "/var/lib/kubelet/device-plugins"
         root = spec.get("hostPaths", {}).get("kubeletRootDir") or "/var/lib/kubelet"
         paths["plugins"] = (folder, root + "/device-plugins")
-        paths["mps"] = ("/mps", mps_root(spec))
     volumes = [
         {
             "name": name,
-            "hostPath": {"path": path, "type": "DirectoryOrCreate" if name in ("validations", "mps") else ""},
+            "hostPath": {"path": path, "type": "DirectoryOrCreate" if name == "validations" else ""},
         }
         for name, (_place, path) in paths.items()
     ]
@@ -184,7 +168,7 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         main["resources"] = section["resources"]
     labels = {"app": operand.name}
     pod = {
-        "nodeSelector": {DEPLOY + operand.deploy: "true", **operand.node_labels},
+        "nodeSelector": {DEPLOY + operand.deploy: "true"},
         "tolerations": common.get("tolerations") or [],
         "priorityClassName": common.get("priorityClassName") or "system-node-critical",
         "serviceAccountName": "nvidia-operands",

@@ -16,8 +16,6 @@ STRATEGIES = ("none", "single", "mixed")
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 CDI_VENDOR = "k8s.device-plugin.nvidia.com"
-MPS = "/mps"  # where containers mount the MPS root of the node
-MPS_READY = MPS + "/.ready"
 LIST_STRATEGIES = ("envvar", "cdi-annotations", "cdi-cri")
 
 
@@ -34,7 +32,6 @@ class Allocation(t.NamedTuple):
     """What the kubelet passes on to the container runtime."""
 
     envs: t.Mapping[str, str] = {}
-    mounts: t.Mapping[str, str] = {}  # path in the container: path on the node
     nodes: t.Sequence[str] = ()
     annotations: t.Mapping[str, str] = {}
     cdi_devices: t.Sequence[str] = ()
@@ -129,13 +126,6 @@ def allocate(
     return Allocation(
         envs, nodes=nodes, annotations=annotations, cdi_devices=qualified if "cdi-cri" in strategies else ()
     )
-
-
-def with_mps(made: Allocation, resource: str, root: str) -> Allocation:
-    """A response for a resource that is shared through MPS; ``root`` is the node's directory."""
-    pipe = "/%s/pipe" % resource
-    mounts = {MPS + pipe: root + pipe, "/dev/shm": root + "/shm"}
-    return made._replace(envs={**made.envs, "CUDA_MPS_PIPE_DIRECTORY": MPS + pipe}, mounts={**made.mounts, **mounts})
 
 
 def uuid_of(name: str) -> str:

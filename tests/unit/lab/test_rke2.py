@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-in for rke2: settings, tokens, containerd's configuration, and the files of a release."""
+"""The stand-in for rke2: what it refuses as rke2 does, and the files of a release.
+
+That nodes join, run pods and find runtimes is shown by the scenarios.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import json
 import tarfile
 import typing as t
 from pathlib import Path
@@ -20,7 +22,7 @@ from rke2_standin import certificates, client, containerd, settings, supervisor
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import server as rke2_server
 
-NVIDIA = containerd.Runtime("nvidia", "/usr/bin/nvidia-container-runtime", containerd.RUNC)
+NVIDIA = containerd.Runtime("nvidia", "/usr/bin/nvidia-container-runtime")
 
 
 # --- Settings ---------------------------------------------------------------------------------------------------------
@@ -38,58 +40,24 @@ def config(tmp_path: Path) -> t.Callable[..., Path]:
     return write
 
 
-def load(path: Path, role: str = "server", *words: str) -> t.Tuple[t.Dict[str, t.Any], t.List[str]]:
-    return settings.load(role, ["--config=%s" % path, *words])
-
-
 def test_the_last_drop_in_wins_and_a_plus_appends(config: t.Callable[..., Path]) -> None:
     path = config(
         config="token: one\nnode-label: [a=1]\ntls-san: first\n",
         a_yaml="token: two\ntls-san+: [second]\n",
-        b_yml="node-label:\n- b=2\nnode-taint+: new=1:NoSchedule\n",
+        b_yml="node-label:\n- b=2\nnode-taint+: new=1:NoSchedule\ntokn: one\n",
         c_txt="token: three\n",
     )
-    values, unknown = load(path)
-    assert values["token"] == "two"
-    assert values["node-label"] == ["b=2"]
-    assert values["tls-san"] == ["first", "second"]
+    values, skipped = settings.load("server", path)
+    assert (values["token"], values["node-label"], values["tls-san"]) == ("two", ["b=2"], ["first", "second"])
     assert values["node-taint"] == ["new=1:NoSchedule"]
-    assert unknown == []
-
-
-def test_the_command_line_wins_over_files_and_adds_to_their_lists(config: t.Callable[..., Path]) -> None:
-    values, _unknown = load(
-        config(config="token: one\nnode-label: [a=1]\n"), "server", "--token", "two", "--node-label=b=2"
-    )
-    assert (values["token"], values["node-label"]) == ("two", ["a=1", "b=2"])
-
-
-@pytest.mark.parametrize("role, expected", [("server", ["--tokn"]), ("agent", ["--tokn", "--tls-san"])])
-def test_unknown_keys_of_files_are_skipped_and_reported(
-    config: t.Callable[..., Path], role: str, expected: t.List[str]
-) -> None:
-    values, unknown = load(config(config="tokn: one\ntls-san: [a]\n"), role)
-    assert unknown == expected and "tokn" not in values
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["--tokn=1"], "flag provided but not defined: -tokn"),
-        (["--debug=maybe"], 'invalid boolean value "maybe" for  -debug'),
-        (["--token"], "flag needs an argument: -token"),
-    ],
-)
-def test_wrong_arguments_are_refused(config: t.Callable[..., Path], words: t.List[str], message: str) -> None:
-    with pytest.raises(settings.SettingsError) as caught:
-        load(config(), "server", *words)
-    assert str(caught.value) == message
+    assert skipped == ["tokn"]
+    assert settings.load("agent", path)[1] == ["tls-san", "tokn"]
 
 
 @pytest.mark.parametrize("text", ["a: [", "- list\n", "plain"])
 def test_files_that_are_no_mapping_are_refused(config: t.Callable[..., Path], text: str) -> None:
     with pytest.raises(settings.SettingsError, match="^yaml: "):
-        load(config(config=text))
+        settings.load("server", config(config=text))
 
 
 @pytest.mark.parametrize(
@@ -97,21 +65,14 @@ def test_files_that_are_no_mapping_are_refused(config: t.Callable[..., Path], te
     [
         ("agent", {"server": "https://one:9345"}, "--token is required"),
         ("agent", {"token": "secret"}, "--server is required"),
-        ("server", {"server": "http://one:9345"}, "only https:// URLs are supported, invalid scheme: http://one:9345"),
-        ("server", {"cni": ["weave"]}, "Invalid value weave for --cni flag: must be one of "),
-        ("agent", {"token-file": "/no/such/file"}, "open /no/such/file: no such file or directory"),
+        ("agent", {"token": "secret", "server": "http://one"}, "only https:// URLs are supported"),
+        ("server", {"server": "https://one:9345"}, "the stand-in of the lab supports clusters with one server only"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(role: str, values: t.Dict[str, t.Any], message: str) -> None:
     with pytest.raises(settings.SettingsError) as caught:
         settings.validate(role, {**settings.DEFAULTS, **values})
     assert str(caught.value).startswith(message)
-
-
-def test_an_octal_number_is_passed_on_in_decimal(config: t.Callable[..., Path]) -> None:
-    """This is why rke2's documentation quotes the mode."""
-    assert load(config(config="write-kubeconfig-mode: 0644\n"))[0]["write-kubeconfig-mode"] == "420"
-    assert load(config(config='write-kubeconfig-mode: "0644"\n'))[0]["write-kubeconfig-mode"] == "0644"
 
 
 # --- Tokens -----------------------------------------------------------------------------------------------------------
@@ -160,7 +121,7 @@ def joining(tmp_path_factory: pytest.TempPathFactory) -> Joining:
         certificates.authority(folder / name, name.replace("/", "-"))
     certificates.signing_key(folder / "service.key")
     certificates.issue(folder / "server-ca", folder / "serving", "serving", usage="server", names=["127.0.0.1"])
-    passwords = {"server": ["one"], "node": ["one", "two"]}
+    passwords = {"server": ["one"], "node": ["one"]}
     made = supervisor.Supervisor(folder, passwords, {"cluster-cidr": "10.42.0.0/16"}, "first")
     port = made.serve("127.0.0.1", folder / "serving", port=0)
     return Joining("https://127.0.0.1:%d" % port, (folder / "server-ca.crt").read_text(), folder)
@@ -188,7 +149,6 @@ def test_an_unreachable_server_is_reported_in_rke2s_words(joining: Joining) -> N
         ("/v1-rke2/config", "", "", 401),
         ("/v1-rke2/config", "node", "wrong", 401),
         ("/v1-rke2/config", "other", "one", 401),
-        ("/v1-rke2/server-bootstrap", "node", "one", 403),
         ("/v1-rke2/nothing", "node", "one", 404),
         ("/v1-rke2/readyz", "node", "one", 500),
         ("/v1-rke2/client-kubelet.crt", "node", "one", 400),
@@ -200,26 +160,36 @@ def test_requests_are_refused(joining: Joining, path: str, user: str, password: 
     assert caught.value.status == status
 
 
-def test_both_tokens_let_agents_join_and_only_one_of_them_servers(joining: Joining) -> None:
-    for password in ("one", "two"):
-        assert json.loads(joining.get("/v1-rke2/config", "node", password)) == {"cluster-cidr": "10.42.0.0/16"}
-    files = json.loads(joining.get("/v1-rke2/server-bootstrap", "server", "one"))
-    assert files["server-ca.crt"] == joining.ca and set(files) == set(supervisor.BOOTSTRAP)
-    with pytest.raises(client.RequestError, match="401 Unauthorized"):
-        joining.get("/v1-rke2/server-bootstrap", "server", "two")
+@pytest.mark.parametrize(
+    "name, token, answers, words",
+    [
+        ("127.0.0.1", "K10{hash}::server:one", [200, 500], ""),  # 500: the API server is not ready
+        ("127.0.0.1", "K10{hash}::node:one", [200, 500], ""),
+        ("127.0.0.1", "K10{hash}::node:wrong", [200, 401], "rejects rke2_token"),
+        ("127.0.0.1", "K10%s::server:one" % ("0" * 64), [200], "belongs to another cluster"),
+        # Nodes have certificates of the same authority, but not for the address of a server.
+        ("localhost", "K10{hash}::node:wrong", [200, 0], ""),
+    ],
+)
+def test_the_role_sends_a_token_only_to_a_server_that_it_fits(
+    joining: Joining, name: str, token: str, answers: t.Sequence[int], words: str
+) -> None:
+    found = []
+
+    def fetch(*arguments: t.Any) -> t.Tuple[int, bytes]:
+        found.append(rke2_server.fetch(*arguments))
+        return found[-1]
+
+    given = token.format(hash=hashlib.sha256(joining.ca.encode()).hexdigest())
+    problems = rke2_server.token_problems(joining.url.replace("127.0.0.1", name), given, fetch)
+    assert words in "".join(problems) and bool(problems) == bool(words)
+    assert [status for status, _content in found] == answers
 
 
-def test_preflight_sends_a_token_only_to_a_server_whose_certificate_has_the_name(joining: Joining) -> None:
-    """Nodes have certificates of the same authority, but not for the address of a server."""
-
-    def problems(name: str, password: str) -> t.List[str]:
-        digest = hashlib.sha256(joining.ca.encode()).hexdigest()
-        token = "K10%s::node:%s" % (digest, password)
-        return rke2_server.token_problems(joining.url.replace("127.0.0.1", name), token, rke2_server.fetch)
-
-    assert problems("127.0.0.1", "one") == []
-    assert "rejects rke2_token" in problems("127.0.0.1", "wrong")[0]
-    assert problems("localhost", "wrong") == []  # nothing was sent
+def test_the_role_gets_no_answer_of_a_server_with_other_certificates(joining: Joining, tmp_path: Path) -> None:
+    certificates.authority(tmp_path / "other", "other-ca")
+    other = (tmp_path / "other.crt").read_bytes()
+    assert rke2_server.fetch(joining.url + "/cacerts", {}, other) == (0, b"")
 
 
 def test_before_the_api_server_is_ready_only_the_servers_own_node_gets_a_certificate(joining: Joining) -> None:
@@ -244,62 +214,29 @@ def node(tmp_path: Path) -> containerd.Node:
     return made
 
 
-def test_runtimes_are_found_on_the_path_and_the_operators_folder_wins(tmp_path: Path) -> None:
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        program = tmp_path / folder / "nvidia-container-runtime"
-        program.touch(mode=0o755)
-    (tmp_path / "second" / "crun").touch(mode=0o644)  # not executable
-    path = "%s:%s" % (tmp_path / "first", tmp_path / "second")
-    assert containerd.find_runtimes(path) == [
-        containerd.Runtime("nvidia", str(tmp_path / "first" / "nvidia-container-runtime"), containerd.RUNC)
-    ]
-    assert containerd.search_path("/bin").split(":")[0] == "/usr/local/nvidia/toolkit"
-
-
 def tables(text: str) -> t.List[str]:
     return [line for line in text.splitlines() if line.startswith("[")]
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_no_table_is_rendered_twice(node: containerd.Node, version: int) -> None:
-    found = tables(containerd.render(node._replace(default_runtime="nvidia"), version)[0])
-    assert len(found) == len(set(found))
 
 
 def test_a_template_of_the_administrator_extends_the_base(node: containerd.Node) -> None:
     path = node.folder / "config-v3.toml.tmpl"
     path.write_text('{{/* ours */}}{{ template "base" . }}\n[debug]\n  level = "debug"\n')
-    text, template = containerd.render(node, 3)
+    text, template = containerd.render(node)
     assert template == path
-    assert text == containerd.base(node, 3) + '\n[debug]\n  level = "debug"\n'
-
-
-def test_the_old_template_is_used_where_no_new_one_is(node: containerd.Node) -> None:
-    (node.folder / "config.toml.tmpl").write_text('{{ template "base" . }}')
-    assert "version = 2\n" in containerd.render(node, 3)[0]
-    (node.folder / "config-v3.toml.tmpl").write_text('{{ template "base" . }}')
-    assert "version = 3\n" in containerd.render(node, 3)[0]
-    assert "version = 2\n" in containerd.render(node, 2)[0]
+    assert text == containerd.base(node) + '\n[debug]\n  level = "debug"\n'
 
 
 def test_a_table_of_the_template_that_the_base_has_appears_twice(node: containerd.Node) -> None:
     """containerd then refuses to start, as with rke2."""
     table = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia']"
     (node.folder / "config-v3.toml.tmpl").write_text('{{ template "base" . }}\n%s\n' % table)
-    assert tables(containerd.render(node, 3)[0]).count(table) == 2
+    assert tables(containerd.render(node)[0]).count(table) == 2
 
 
 def test_other_actions_of_templates_are_refused(node: containerd.Node) -> None:
     (node.folder / "config-v3.toml.tmpl").write_text("a = 1\n{{ .NodeConfig }}\n")
     with pytest.raises(containerd.TemplateError, match="compiled_template:2: .*[.]NodeConfig"):
-        containerd.render(node, 3)
-
-
-def test_a_default_runtime_must_be_found(node: containerd.Node) -> None:
-    assert '  default_runtime_name = "nvidia"\n' in containerd.render(node._replace(default_runtime="nvidia"), 3)[0]
-    with pytest.raises(containerd.TemplateError, match="default runtime nvidia was not found"):
-        containerd.render(node._replace(default_runtime="nvidia", runtimes=[]), 3)
+        containerd.render(node)
 
 
 # --- Releases ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROLES = sorted((Path(__file__).resolve().parents[3] / "roles").iterdir())
+TOP = Path(__file__).resolve().parents[3]
+ROLES = [*sorted((TOP / "roles").iterdir()), TOP / "docs" / "example_role"]
 
 
 def read(path):

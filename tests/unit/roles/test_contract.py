@@ -14,10 +14,15 @@ import pytest
 import yaml
 
 TOP = Path(__file__).resolve().parents[3]
-ROLES = sorted((TOP / "roles").iterdir())
-NAMES = [role.name for role in ROLES]
-# gpu_node reports the problems of all roles; the others plan again when they install, in gpu_chart.
-OTHERWISE = {"gpu_node", "gpu_operator", "device_plugin", "gpu_chart"}
+EXAMPLE = TOP / "docs" / "example_role"
+ROLES = [*sorted((TOP / "roles").iterdir()), EXAMPLE]
+FOLDERS = {role.name: role for role in ROLES}
+NAMES = list(FOLDERS)
+VARIABLES = yaml.safe_load((TOP / "roles" / "gpu_node" / "vars" / "main.yml").read_text())
+_gpu_node, *ROWS = VARIABLES["__gpu_node_rows"]  # gpu_node reports the problems of the others
+CHARTS = [row["role"] for row in VARIABLES["__gpu_node_chart_rows"]]
+SELECTED = [EXAMPLE.name, *(row["role"] for row in ROWS)]
+INTERNAL = set(NAMES) - {"gpu_node", *SELECTED, *CHARTS}
 
 
 def private(path: Path) -> t.Set[str]:
@@ -37,31 +42,31 @@ def test_neither_playbooks_nor_plugins_read_private_variables_of_roles(pattern: 
     assert found and [str(path.relative_to(TOP)) for path in found if private(path)] == []
 
 
-@pytest.mark.parametrize("role", [role for role in ROLES if role.name != "gpu_chart"], ids=lambda role: role.name)
+@pytest.mark.parametrize("role", [role for role in ROLES if role.name not in INTERNAL], ids=lambda role: role.name)
 def test_the_entry_points_of_a_role_are_specified(role: Path) -> None:
     specified = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
     assert {"main", "preflight", "verify", "undo"} <= set(specified)
     assert (role / "meta" / "main.yml").is_file()
 
 
-@pytest.mark.parametrize("role", ["nvidia_container_toolkit", "nvidia_driver", "nvidia_mig", "rke2"])
+@pytest.mark.parametrize("role", NAMES)
 def test_task_files_say_which_results_they_share(role: str) -> None:
-    """Registered results, in a line of the header: Reads: NAME, NAME (FILE); NAME (FILE). Sets: NAME."""
-    texts = {path.name: path.read_text() for path in TOP.glob("roles/%s/tasks/*.yml" % role)}
+    """Registered results, in a line of the header: Reads: NAME, NAME (FILE); NAME (FILE, FILE). Sets: NAME."""
+    texts = {path.name: path.read_text() for path in FOLDERS[role].glob("tasks/*.yml")}
     registered = {file: set(re.findall(r"^ *register: (__\w+)", text, re.M)) for file, text in texts.items()}
-    results = set().union(*registered.values())
+    results: t.Set[str] = set().union(*registered.values())
     read_from: t.Set[t.Tuple[str, str]] = set()
     set_by: t.Set[t.Tuple[str, str]] = set()
     for file, text in texts.items():
         header = " ".join(re.findall(r"^# (.*)", text.partition("\n- name:")[0], re.M))
         reads = {
-            name: source
-            for names, source in re.findall(r"((?:__\w+, )*__\w+) \((\w+\.yml)\)", header)
+            name: sources.split(", ")
+            for names, sources in re.findall(r"((?:__\w+, )*__\w+) \(((?:\w+\.yml, )*\w+\.yml)\)", header)
             for name in names.split(", ")
         }
         used = results.intersection(re.findall(r"\w+", re.sub(r"(?m)^ *(#|register:).*", "", text)))
         assert used - registered[file] <= set(reads) <= used, file
-        read_from |= {(source, name) for name, source in reads.items()}
+        read_from |= {(source, name) for name, sources in reads.items() for source in sources}
         set_by |= {(file, name) for names in re.findall(r"Sets: ([\w, ]+)", header) for name in names.split(", ")}
     assert read_from == set_by
     assert [(file, name) for file, name in set_by if name not in registered[file]] == []
@@ -82,7 +87,7 @@ Task = t.Dict[str, t.Any]
 
 
 def read(role: str, entry: str) -> t.List[Task]:
-    return t.cast("t.List[Task]", yaml.safe_load((TOP / "roles" / role / "tasks" / (entry + ".yml")).read_text()))
+    return t.cast("t.List[Task]", yaml.safe_load((FOLDERS[role] / "tasks" / (entry + ".yml")).read_text()))
 
 
 def reached(role: str, tasks: t.Iterable[Task], inherited: t.Optional[Task] = None) -> t.Iterator[Task]:
@@ -91,7 +96,7 @@ def reached(role: str, tasks: t.Iterable[Task], inherited: t.Optional[Task] = No
         variables = {**(inherited or {}).get("vars", {}), **own.get("vars", {})}
         task = {**(inherited or {}), **own, "vars": variables}
         ((kind, options),) = [(key, task[key]) for key in task if key == "block" or "." in key]
-        given = {key: task[key] for key in ("check_mode", "vars") if key in task}
+        given = {key: task[key] for key in ("check_mode", "vars", "delegate_to", "become") if key in task}
         if kind == "block":
             yield from reached(
                 role, [each for part in ("block", "rescue", "always") for each in task.get(part, ())], given
@@ -119,7 +124,7 @@ def reads(task: Task) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - OTHERWISE))
+@pytest.mark.parametrize("name", SELECTED)
 def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> None:
     tasks = read(name, "main")
     fail = next(task for task in tasks if "ansible.builtin.fail" in task)
@@ -133,9 +138,9 @@ def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> N
     ("name", "entry"),
     [
         (name, entry)
-        for name in sorted(set(NAMES) - {"gpu_node", "gpu_chart"})
+        for name in [*SELECTED, *CHARTS]
         for entry in ("preflight", "verify", "plan")
-        if entry != "plan" or (TOP / "roles" / name / "tasks" / "plan.yml").is_file()
+        if entry != "plan" or (FOLDERS[name] / "tasks" / "plan.yml").is_file()
     ],
 )
 def test_preflight_verify_and_plan_read_only_and_do_not_fail(name: str, entry: str) -> None:
@@ -146,6 +151,23 @@ def test_preflight_verify_and_plan_read_only_and_do_not_fail(name: str, entry: s
     assert [task["name"] for task in tasks if not reads(task) and task["module"] not in FAILING] == []
     failing = {task["name"] for task in tasks if task["module"] in FAILING}
     assert failing <= {"connect | Fail if credentials are refused"}
+
+
+def test_actions_that_use_the_api_run_on_the_host_with_access_to_it() -> None:
+    actions = {
+        OURS + path.stem
+        for path in TOP.glob("plugins/action/*.py")
+        if "class ActionModule(ClusterAction)" in path.read_text()
+    }
+    paths = [path for role in ("gpu_cluster", "gpu_chart") for path in TOP.glob("roles/%s/tasks/*.yml" % role)]
+    # Blocks with the keywords include these two.
+    included = {("gpu_chart", "apply"), ("gpu_chart", "helm")}
+    entries = {("gpu_node", "managed"), *((path.parts[-3], path.stem) for path in paths)} - included
+    keywords = ("{{ gpu_cluster_host }}", "{{ gpu_cluster_host != 'localhost' }}")
+    found = [task for role, entry in sorted(entries) for task in reached(role, read(role, entry))]
+    tasks = [task for task in found if task["module"] in actions]
+    assert len(actions) > 10 and actions == {task["module"] for task in tasks}
+    assert [task["name"] for task in tasks if (task.get("delegate_to"), task.get("become")) != keywords] == []
 
 
 def used() -> t.Set[t.Tuple[str, str]]:
@@ -163,4 +185,4 @@ def test_every_entry_point_that_others_use_is_documented() -> None:
         for role in ROLES
         for entry in yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
     }
-    assert len(used()) > 20 and used() - specified == set()
+    assert len(used()) > 15 and used() - specified == set()

@@ -23,8 +23,25 @@ def test_no_directory_stays_below_var_lib():
         path for file in TASKS.glob("*.yml") for path in re.findall(r"/var/lib/gpufleet[^\s\"]*", file.read_text())
     }
     assert found == {container_runtime.BACKUP_DIRECTORY}
-    assert Path(container_runtime.BACKUP_DIRECTORY).parent == Path("/var/lib")
     assert "- %s\n" % container_runtime.BACKUP_DIRECTORY in (TASKS / "undo.yml").read_text()
+
+
+# Files that RKE2 or its documentation names.
+NAMED_BY_OTHERS = {"/etc/rancher/rke2/registries.yaml", "/etc/sysctl.d/60-rke2-cis.conf"}
+
+
+def test_files_of_roles_have_the_collections_name():
+    """docs/architecture.md has the scheme."""
+    written = {
+        path
+        for file in (*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/vars/*.yml"))
+        for path in re.findall(
+            r"(?:dest: |- |\[|')(/(?:etc|usr|var)/[^\s\"',\]]+[a-z])(?=[\s\"',\]])", file.read_text()
+        )
+        if re.search(r"\.d/|keyrings/|rpm-gpg/|^/var/lib/|registries", path)
+    }
+    assert {path for path in written if "gpufleet" not in path} == NAMED_BY_OTHERS
+    assert len(written) > 12
 
 
 def test_undo_names_the_keys_that_stay_in_rpm_before_it_forgets_them():

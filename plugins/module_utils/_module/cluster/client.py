@@ -18,9 +18,9 @@ from . import background
 
 T = t.TypeVar("T")
 
-_LIMIT = 120  # seconds. The client would wait for ever for a server that accepts connections only
-_STOPPED: contextvars.ContextVar[threading.Event] = contextvars.ContextVar("stopped")  # of the thread's function
-_LONGEST = 1 << 29  # bytes of a response; 20,000 pods have about 200 MB
+_TIMEOUT = 120  # seconds. The client would wait for ever for a server that accepts connections only
+_STOP_EVENT: contextvars.ContextVar[threading.Event] = contextvars.ContextVar("stopped")  # of the thread's function
+_MAX_RESPONSE = 1 << 29  # bytes of a response; 20,000 pods have about 200 MB
 
 
 class Failure(Exception):
@@ -41,14 +41,14 @@ class Client:
         stopped = threading.Event()
 
         def work() -> T:
-            _STOPPED.set(stopped)
+            _STOP_EVENT.set(stopped)
             self._connected = self._connected or _connect()
             return function(self._connected, *arguments)
 
         try:
-            return background.start(work).result(_LIMIT)
+            return background.start(work).result(_TIMEOUT)
         except NoResult:
-            message = "the API server has not responded for %d seconds" % _LIMIT
+            message = "the API server has not responded for %d seconds" % _TIMEOUT
         except Exception as error:  # the client has many, and some have no common base class
             message = str(error) or type(error).__name__
         stopped.set()  # the function may still run
@@ -82,16 +82,16 @@ def _limit_responses(manager: t.Any) -> None:
     send = manager.request
 
     def request(method: str, url: str, **options: t.Any) -> t.Any:
-        stopped = _STOPPED.get(None)  # None: not in this class
+        stopped = _STOP_EVENT.get(None)  # None: not in this class
         if stopped is not None and stopped.is_set():
             raise Failure("the request was stopped")
         # The caller repeats what a server is too busy for.
         retries = urllib3.Retry(3, respect_retry_after_header=False)
         response = send(method, url, **{**options, "redirect": False, "retries": retries, "preload_content": False})
         try:
-            body = response.read(_LONGEST + 1)
-            if len(body) > _LONGEST:
-                raise Failure("a response of the API server is longer than %d MiB" % (_LONGEST >> 20))
+            body = response.read(_MAX_RESPONSE + 1)
+            if len(body) > _MAX_RESPONSE:
+                raise Failure("a response of the API server is longer than %d MiB" % (_MAX_RESPONSE >> 20))
         except BaseException:
             response.close()
             raise

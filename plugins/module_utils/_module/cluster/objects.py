@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..._mig.data import Data
 from .names import require_names
-
-Data = t.Dict[str, t.Any]
 
 
 def read_objects(client: t.Any, objects: t.Sequence[Data]) -> t.List[Data]:

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ..._mig.data import Data
 from .names import require_names
 
 _CONFLICT = 409
-
-Data = t.Dict[str, t.Any]
 
 
 def patch_nodes(client: t.Any, patches: t.Sequence[Data], check_mode: bool) -> t.List[t.Optional[Data]]:

@@ -15,11 +15,10 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ..._mig.data import Data
 from .names import require_names
 
-_GONE = (404, 409)  # 409: another pod has the name now
-
-Data = t.Dict[str, t.Any]
+_NO_SUCH_POD = (404, 409)  # 409: another pod has the name now
 
 
 def remove_pods(
@@ -49,7 +48,7 @@ def remove_pods(
                 resource.delete(body={"apiVersion": "v1", "kind": "DeleteOptions", **options}, **where)
             accepted += 1
         except ApiException as error:
-            if error.status not in _GONE:
+            if error.status not in _NO_SUCH_POD:
                 rejected.append({**pod, "reason": reason(error.body)})
     return accepted, rejected
 

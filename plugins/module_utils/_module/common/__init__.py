@@ -9,7 +9,8 @@
     files.py      files that modules write
     exclusive.py  locks
     logs.py       logs and the output of programs
-    systemd.py    the output of systemctl
+    commands.py   commands on the node
+    systemd.py    what systemctl reports
     config.py     a configuration file of layouts
     env_file.py   an EnvironmentFile, read as systemd does
     toml.py       TOML, also before Python 3.11

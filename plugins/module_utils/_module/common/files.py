@@ -34,6 +34,11 @@ def read(path: str) -> t.Optional[bytes]:
         return None
 
 
+def text(path: str) -> str:
+    """The content as text, empty if there is no such file. Bytes that are not UTF-8 are replaced."""
+    return (read(path) or b"").decode(errors="replace")
+
+
 def read_trusted(path: str) -> t.Optional[bytes]:
     """The content of a file that only root and the user that runs the module can write, or None if there is no such file.
 

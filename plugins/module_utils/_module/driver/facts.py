@@ -17,8 +17,9 @@ import typing as t
 from ..._backend import select
 from ..._mig import codes, describe, parallel, retry
 from ..._mig.backend import BackendError, Versions
-from ..._mig.describe import Data
+from ..._mig.data import Data
 from ..._mig.text import listed
+from ..common.commands import runner
 from .node import NodeReader
 
 if t.TYPE_CHECKING:
@@ -26,7 +27,6 @@ if t.TYPE_CHECKING:
 
     from ..._mig.backend import Backend
     from ..._mig.model import Gpu
-    from .installation import Run
     from .node import PciGpu
 
 
@@ -215,14 +215,3 @@ def _gpu(**known: t.Any) -> Data:
 
 def _device_id(number: t.Optional[int]) -> t.Optional[str]:
     return None if number is None else "0x%08X" % number
-
-
-def runner(module: AnsibleModule) -> Run:
-    def run_command(argv: t.List[str]) -> t.Optional[t.Tuple[int, str]]:
-        path = module.get_bin_path(argv[0])
-        if path is None:
-            return None
-        status, output, _errors = module.run_command([path] + argv[1:])
-        return status, output
-
-    return run_command

@@ -12,8 +12,7 @@ import os
 import re
 import typing as t
 
-# Runs a command and returns its exit status and standard output, or None if the command is missing.
-Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
+from ..common import commands
 
 # Files that NVIDIA's installer creates and its --uninstall removes: its record and its other name. The log
 # /var/log/nvidia-installer.log is no evidence, because it stays. github.com/NVIDIA/nvidia-installer 590.48.01
@@ -40,7 +39,7 @@ class Installation(t.NamedTuple):
     evidence: t.Tuple[str, ...] = ()
 
 
-def read(run: Run, root: str, names: t.Optional[t.Sequence[str]], driver: t.Sequence[str]) -> Installation:
+def read(run: commands.Run, root: str, names: t.Optional[t.Sequence[str]], driver: t.Sequence[str]) -> Installation:
     """The installation that packages of the role would replace only half, if there is one.
 
     ``names`` are all installed packages with NVIDIA's name, None if unknown, and ``driver`` those of the driver.
@@ -67,14 +66,14 @@ def _libraries(root: str) -> t.List[str]:
     return sorted({"/" + os.path.relpath(path, os.path.realpath(root)) for path in real})
 
 
-def _is_owned(run: Run, path: str) -> t.Optional[bool]:
+def _is_owned(run: commands.Run, path: str) -> t.Optional[bool]:
     """Whether a file belongs to a package; None if no package manager knows.
 
     dpkg may list the file in another folder, such as /lib instead of /usr/lib. A node may have the commands of both
     package managers.
     """
     queries = (["dpkg-query", "--search", "*/" + os.path.basename(path)], ["rpm", "--query", "--file", path])
-    statuses = {answer[0] for answer in map(run, queries) if answer is not None}
+    statuses = {run(query)[0] for query in queries} - {commands.MISSING}
     if 0 in statuses:
         return True
     return False if statuses == {1} else None

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ..common import record
-from .facts import runner
+from ..common.commands import runner
 from .node import NodeReader
 
 if t.TYPE_CHECKING:

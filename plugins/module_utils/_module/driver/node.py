@@ -16,9 +16,8 @@ import os
 import re
 import typing as t
 
-from ..common import systemd
+from ..common import commands, systemd
 from . import installation as driver_installation
-from .installation import Run
 
 _VERSION = re.compile(r"(?<![\d.])(\d{3}\.\d{2,3}(?:\.\d{2,3})?)(?![\d.])")
 _NVIDIA = "0x10de"
@@ -83,7 +82,7 @@ class Package(t.NamedTuple):
 class NodeReader:
     """Reads one node. ``root`` is the root of its file system."""
 
-    def __init__(self, run: Run, root: str = "/") -> None:
+    def __init__(self, run: commands.Run, root: str = "/") -> None:
         self._run = run
         self._root = root
         self._capabilities: t.Optional[t.Dict[str, str]] = None  # minor numbers by the file of the capability
@@ -181,12 +180,8 @@ class NodeReader:
         return {b"\x00": "disabled", b"\x01": "enabled"}.get(value)
 
     def fabric_manager(self) -> FabricManager:
-        answer = self._run(
-            ["systemctl", "show", "nvidia-fabricmanager.service", "--property=LoadState,ActiveState,UnitFileState"]
-        )
-        values: t.Dict[str, str] = {}
-        if answer is not None and answer[0] == 0:
-            values = systemd.properties(answer[1])
+        unit = "nvidia-fabricmanager.service"
+        values = systemd.properties(self._run, unit, "LoadState", "ActiveState", "UnitFileState")
         return FabricManager(
             installed={"loaded": True, "not-found": False}.get(values.get("LoadState", "")),
             active=values["ActiveState"] == "active" if "ActiveState" in values else None,
@@ -215,11 +210,11 @@ class NodeReader:
     def _modinfo(self) -> t.Tuple[bool, t.Optional[str], t.Optional[str]]:
         """Whether modinfo works, and version and licence of the module that would be loaded."""
         for name in _MODULE_NAMES:
-            answer = self._run(["modinfo", name])
-            if answer is None:
+            status, output, _error = self._run(["modinfo", name])
+            if status == commands.MISSING:
                 return False, None, None
-            if answer[0] == 0:
-                fields = _fields(answer[1])
+            if status == 0:
+                fields = _fields(output)
                 return True, fields.get("version"), fields.get("license")
         return True, None, None
 
@@ -232,19 +227,21 @@ class NodeReader:
         return listed
 
     def _dpkg(self) -> t.Optional[t.List[t.Tuple[str, str]]]:
-        answer = self._run(
+        status, output, _error = self._run(
             ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\\n", *_PACKAGES]
         )
-        if answer is None or answer[0] not in (0, 1):  # 1 means that the pattern matches nothing
+        if status not in (0, 1):  # 1 means that the pattern matches nothing
             return None
-        rows = [line.split() for line in answer[1].splitlines()]
+        rows = [line.split() for line in output.splitlines()]
         return [(row[1], row[2]) for row in rows if len(row) == 3 and row[0][1:2] == "i"]
 
     def _rpm(self) -> t.Optional[t.List[t.Tuple[str, str]]]:
-        answer = self._run(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\\n", *_PACKAGES])
-        if answer is None or answer[0] != 0:
+        status, output, _error = self._run(
+            ["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\\n", *_PACKAGES]
+        )
+        if status != 0:
             return None
-        rows = [line.split() for line in answer[1].splitlines()]
+        rows = [line.split() for line in output.splitlines()]
         return [(row[0], row[1]) for row in rows if len(row) == 2]
 
     def _kernel_information(self, slot: str) -> t.Dict[str, str]:

@@ -82,7 +82,10 @@ class Expected(t.NamedTuple):
             fingerprints = openpgp.fingerprints(content)
         except openpgp.KeyFileError as error:
             raise Refused("%s. Check %s_key" % (error, self.variables)) from error
-        if not self.fingerprints and self.checksum_without_version:
+        if self.fingerprints:
+            if not set(fingerprints) <= set(self.fingerprints):
+                raise Refused(self._mismatch("fingerprint", " and ".join(fingerprints), " or ".join(self.fingerprints)))
+        elif self.checksum_without_version:
             lines = [line for line in content.splitlines(keepends=True) if not line.startswith(b"Version")]
             found = "sha256:%s" % hashlib.sha256(b"".join(lines)).hexdigest()
             if found != self.checksum_without_version:
@@ -91,14 +94,11 @@ class Expected(t.NamedTuple):
                     "owner publishes this fingerprint, set %s_key_fingerprint to it"
                     % (found, self.checksum_without_version, " and ".join(fingerprints), self.variables)
                 )
-            return
-        if not self.fingerprints:
+        else:
             raise Refused(
                 "its fingerprint is %s, and no expected fingerprint is set. Compare it with the one that the repository's "
                 "owner publishes, and set %s_key_fingerprint" % (" and ".join(fingerprints), self.variables)
             )
-        if not set(fingerprints) <= set(self.fingerprints):
-            raise Refused(self._mismatch("fingerprint", " and ".join(fingerprints), " or ".join(self.fingerprints)))
 
     def accepts(self, content: bytes) -> bool:
         try:
@@ -196,8 +196,7 @@ def _install(module: AnsibleModule) -> None:
         if content is None or not accepted or (given["refresh"] and not trusted.checksum):
             content = _obtain(module, before, not accepted)
             trusted.check(content)
-        attributes = (MODE, os.geteuid(), os.getegid())
-        after = Installed(content, attributes)
+        after = Installed(content, (MODE, os.geteuid(), os.getegid()))
         recorded = given["rpm"] and _record(module, after.fingerprints())
         if before != after and not module.check_mode:
             write(dest, content, MODE)

@@ -16,7 +16,7 @@ What they use:
     results.py       return values of nvidia_mig
     engine.py        copies the engine to the node
     cdi_devices.py   compares a CDI specification with the devices
-    units.py         units of systemd, and their processes
+    processes.py     processes of the node, and their units
 
 Imports common, and the engine.
 """

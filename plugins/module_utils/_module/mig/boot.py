@@ -50,7 +50,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 _SETTINGS = tuple(name for name in ARGUMENTS["argument_spec"] if name not in ("state", "after", "before"))
 
 _HEADER = """\
-# Managed by Ansible (role gpufleet.node.nvidia_mig)
+# Written by gpufleet.node.nvidia_mig
 """
 _COMMAND_TEXT = """\
 #!%(python)s -I

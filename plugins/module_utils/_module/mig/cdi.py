@@ -16,7 +16,7 @@ import typing as t
 from ..._backend.select import open_backend
 from ..._mig import parallel, retry
 from ..._mig.backend import BackendError
-from ..common import env_file, files, systemd
+from ..common import commands, env_file, files, systemd
 from . import cdi_devices
 
 if t.TYPE_CHECKING:
@@ -54,11 +54,14 @@ NO_DEVICES, NO_DRIVER, NO_TOOLKIT = "no_devices", "no_driver", "no_toolkit"
 _MESSAGES = {
     CURRENT: "%s lists the GPUs and MIG devices of the node",
     OUTDATED: "%s does not list the GPUs and MIG devices of the node",
-    INCOMPLETE: "Device nodes were missing, and have been created. %s lists the GPUs and MIG devices of the node",
     NO_DEVICES: "The node has no device for containers: all GPUs are in MIG mode, and none has a MIG device",
     NO_DRIVER: "No NVIDIA driver is loaded. nvidia-cdi-refresh.service writes the CDI specification at the next boot with "
     "a driver",
     NO_TOOLKIT: "nvidia-ctk is not installed",
+}
+_REFRESHED = {
+    OUTDATED: "%s did not list the GPUs and MIG devices of the node, and has been %s",
+    INCOMPLETE: "Device nodes were missing, and have been created. %s has been %s",
 }
 
 _LEFT_OUT = "nvidia-ctk leaves out of the CDI specification: %s"
@@ -79,7 +82,7 @@ class GenerateError(Exception):
     def __init__(
         self, reason: str, remedy: str = "Check that nvidia-smi works on the node, and run this again"
     ) -> None:
-        super().__init__("%s. %s" % (reason.rstrip("."), remedy))
+        super().__init__("%s. %s" % (reason, remedy))
 
 
 class Generated(t.NamedTuple):
@@ -96,8 +99,8 @@ class Cdi:
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
-        settings = files.read(SETTINGS) or b""
-        self.settings = env_file.parse(settings.decode(errors="replace"))
+        self.run = commands.runner(module)
+        self.settings = env_file.parse(files.text(SETTINGS))
         self.path: str = module.params["output"] or self.settings.get(_OUTPUT_VARIABLE) or DEFAULT_OUTPUT
 
     def generate(self) -> t.Tuple[str, t.Optional[bytes]]:
@@ -114,7 +117,7 @@ class Cdi:
             return "", out
         if _NO_DEVICES in message:
             return NO_DEVICES, None
-        raise GenerateError(message or "it ended with status %d, without a specification" % rc)
+        raise GenerateError(message.rstrip(".") or "it ended with status %d, without a specification" % rc)
 
     def _nvidia_ctk(self, *arguments: str) -> t.Tuple[int, bytes, bytes]:
         result: t.Tuple[int, bytes, bytes] = self.module.run_command(
@@ -168,8 +171,8 @@ class Cdi:
     def refresh(self, content: bytes) -> None:
         """Prefer the toolkit's own service. It does nothing if it does not find the driver's kernel module on disk."""
         if self.unit_states():
-            self.systemctl("restart", SERVICE)
-            self.systemctl("start", PATH)
+            self.run(["systemctl", "restart", SERVICE])
+            self.run(["systemctl", "start", PATH])
         if files.read(self.path) != content:
             files.write(self.path, content, 0o644)
 
@@ -177,8 +180,7 @@ class Cdi:
         """Return the active states of the installed units: the service's first, and the path unit's."""
         states = []
         for unit in (SERVICE, PATH):
-            _rc, out, _err = self.systemctl("show", "--property=LoadState,ActiveState", unit)
-            unit_state = systemd.properties(out)
+            unit_state = systemd.properties(self.run, unit, "LoadState", "ActiveState")
             if unit_state.get("LoadState") == "loaded":
                 states.append(unit_state.get("ActiveState", ""))
         return states
@@ -188,17 +190,10 @@ class Cdi:
         if all(state == "inactive" for state in self.unit_states()):
             return False
         if not self.module.check_mode:
-            self.systemctl("stop", PATH)  # first, because it can start the service
-            self.systemctl("stop", SERVICE)
-            self.systemctl("reset-failed", PATH, SERVICE)
+            self.run(["systemctl", "stop", PATH])  # first, because it can start the service
+            self.run(["systemctl", "stop", SERVICE])
+            self.run(["systemctl", "reset-failed", PATH, SERVICE])
         return True
-
-    def systemctl(self, *arguments: str) -> t.Tuple[int, str, str]:
-        program = self.module.get_bin_path("systemctl")
-        if not program:
-            return 127, "", ""
-        result: t.Tuple[int, str, str] = self.module.run_command([program, *arguments])
-        return result
 
 
 def run(module: AnsibleModule) -> None:
@@ -210,23 +205,20 @@ def run(module: AnsibleModule) -> None:
         changed, reason, missing = _update(module, cdi)
     except GenerateError as error:
         module.fail_json(
-            msg="nvidia-ctk cdi generate fails, and without its output containers do not get the GPUs: %s." % error
+            msg="nvidia-ctk cdi generate fails, and without its output containers do not get the GPUs: %s" % error
         )
     except OSError as error:
         module.fail_json(msg="Cannot write the CDI specification %s: %s" % (cdi.path, error))
-    message = _MESSAGES[reason]
-    if reason == INCOMPLETE and module.check_mode:
+    refreshed = changed and not module.check_mode and reason in _REFRESHED
+    if refreshed:
+        message = _REFRESHED[reason] % (cdi.path, "written" if os.path.exists(cdi.path) else "removed")
+    elif reason == INCOMPLETE:
         message = _LEFT_OUT % str(missing)
-    message = message % cdi.path if "%s" in message else message
-    matches = reason in (CURRENT, NO_DEVICES, NO_DRIVER)
-    module.exit_json(
-        changed=changed,
-        matches=matches,
-        reason=reason,
-        msg=message,
-        problems=[] if matches else [message + ". Run site.yml --tags toolkit."],
-        path=cdi.path,
-    )
+    else:
+        message = _MESSAGES[reason].replace("%s", cdi.path)
+    fine = refreshed or reason in (CURRENT, NO_DEVICES, NO_DRIVER)
+    problems = [] if fine else [message + ". Run site.yml --tags toolkit"]
+    module.exit_json(changed=changed, reason=reason, msg=message, problems=problems, path=cdi.path)
 
 
 def _update(module: AnsibleModule, cdi: Cdi) -> t.Tuple[bool, str, cdi_devices.Missing]:

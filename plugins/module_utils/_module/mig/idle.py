@@ -17,7 +17,9 @@ from ..._backend import names, select
 from ..._mig import describe, messages, parallel, retry
 from ..._mig.backend import BackendError
 from ..._mig.model import Process
-from . import units
+from ..common import systemd
+from ..common.commands import Run, runner
+from . import processes
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -46,20 +48,18 @@ _UVM = "/dev/nvidia-uvm"
 
 
 def run(module: AnsibleModule) -> None:
-    found = gpu_processes(units.systemctl_of(module), module.params["units"], select.open_backend)
+    found = gpu_processes(runner(module), module.params["units"], select.open_backend)
     msg = "processes use its GPUs: %s" % messages.processes(found) if found else ""
     module.exit_json(changed=False, clients=describe.clients(found), msg=msg)
 
 
-def gpu_processes(
-    systemctl: units.Systemctl, patterns: t.Sequence[str], open_backend: t.Callable[[], Backend]
-) -> t.List[Process]:
+def gpu_processes(run: Run, patterns: t.Sequence[str], open_backend: t.Callable[[], Backend]) -> t.List[Process]:
     """The processes that use GPUs and belong to none of these units: names, or patterns of systemctl."""
     try:
         found = _listed(open_backend)
     except BackendError:  # without a driver, or if its library and the kernel module have different versions
         found = _cuda_processes()
-    outside = units.outside_units([each.pid for each in found], units.running(systemctl, patterns)) if found else []
+    outside = processes.outside_units([each.pid for each in found], systemd.running(run, patterns)) if found else []
     return [each for each in found if each.pid in outside]
 
 
@@ -74,7 +74,7 @@ def _listed(open_backend: t.Callable[[], Backend]) -> t.List[Process]:
 def _cuda_processes() -> t.List[Process]:
     """The processes that use CUDA, according to the kernel."""
     found = set()
-    for path in glob.glob(os.path.join(units.PROCESSES, "[0-9]*", "fd", "*")):
+    for path in glob.glob(os.path.join(processes.PROCESSES, "[0-9]*", "fd", "*")):
         with contextlib.suppress(OSError):  # it has ended
             if os.readlink(path) == _UVM:
                 found.add(int(path.split(os.sep)[-3]))

@@ -14,7 +14,8 @@ import os
 import typing as t
 
 from ..._mig import messages
-from . import units
+from ..common.commands import Run, runner
+from . import processes
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -34,7 +35,7 @@ _SYS_ADMIN = 1 << 21  # CAP_SYS_ADMIN in the masks of /proc/PID/status
 def run(module: AnsibleModule) -> None:
     params = module.params
     problems = root_problems(params["record"]) if params["record"] else []
-    problems += owner_problems(units.systemctl_of(module)) + group_problems(params["access_group"])
+    problems += owner_problems(runner(module)) + group_problems(params["access_group"])
     if params["owner"] == "host":
         problems += operator_problems()
     module.exit_json(changed=False, problems=problems)
@@ -48,8 +49,8 @@ def root_problems(record: str) -> t.List[str]:
     return [messages.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
 
 
-def owner_problems(systemctl: units.Systemctl) -> t.List[str]:
-    if systemctl("is-enabled", "--quiet", MANAGER)[0] != 0:
+def owner_problems(command: Run) -> t.List[str]:
+    if command(["systemctl", "is-enabled", "--quiet", MANAGER])[0] != 0:
         return []
     return [
         "%s is enabled and would apply its own layout at the next boot. Use only one of the two: disable it (systemctl "
@@ -59,7 +60,7 @@ def owner_problems(systemctl: units.Systemctl) -> t.List[str]:
 
 def operator_problems() -> t.List[str]:
     """Whether the GPU operator's MIG manager runs on the node, in a container: its processes are the node's too."""
-    if not any(map(_is_mig_manager, glob.glob(os.path.join(units.PROCESSES, "[0-9]*", "status")))):
+    if not any(map(_is_mig_manager, glob.glob(os.path.join(processes.PROCESSES, "[0-9]*", "status")))):
         return []
     return [
         "the GPU operator's MIG manager runs on it and would replace the layout, but nvidia_mig_owner is host: "

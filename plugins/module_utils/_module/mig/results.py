@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..._mig import describe, render
-from ..._mig.describe import Data
+from ..._mig.data import Data
 from ..._mig.model import Process
 from ..._mig.operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE
 
@@ -201,7 +201,7 @@ def _gpu(
         describe.identity(before),
         mode={
             "before": before.mode_current,
-            "wanted": plan.target.enabled,
+            "desired": plan.target.enabled,
             "current": now.mode_current,
             "pending": now.mode_pending,
         },

@@ -14,9 +14,9 @@ import typing as t
 
 from ..._backend import signals
 from ..._mig import layout
-from ..common import files
-from . import results
-from .units import Systemctl, outside_units, running, systemctl_of
+from ..common import files, systemd
+from ..common.commands import Run, runner
+from . import processes, results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -44,12 +44,12 @@ _SPLIT = (
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    systemctl = systemctl_of(module)
+    command = runner(module)
     try:
         if params["state"] == "stopped":
-            _stop(module, systemctl)
+            _stop(module, command)
         else:
-            _start(module, systemctl)
+            _start(module, command)
     except OSError as error:
         module.fail_json(msg="The record of stopped units cannot be used: %s%s" % (error, files.remedy(error)))
     except ValueError as error:
@@ -57,11 +57,11 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=text % (params["record"], error))
 
 
-def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
+def _stop(module: AnsibleModule, command: Run) -> None:
     params = module.params
-    found = running(systemctl, patterns(params["disruption"], params["clients"], params["mode_clients"]))
+    found = systemd.running(command, patterns(params["disruption"], params["clients"], params["mode_clients"]))
     split = split_instances(params["layout"]) if params["layout"] else []
-    kubelets = running(systemctl, _KUBELETS) if split else []
+    kubelets = systemd.running(command, _KUBELETS) if split else []
     if kubelets:
         module.warn(_SPLIT % (", ".join(kubelets), ", ".join(split)))
     if params["disruption"] != results.NONE and not module.check_mode:
@@ -69,21 +69,21 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
         units = sorted({*(read(params["record"]) or ()), *found})
         files.write(params["record"], json.dumps({"stopped": units}).encode(), 0o600)
         with signals.deferred() as ending:
-            problems = stop(systemctl, found)
+            problems = stop(command, found)
             if ending.received:  # no task follows that would start them
                 ended = "Stopped by %s, so the GPU clients are started again" % ", ".join(ending.received)
-                problems = [ended, *start(systemctl, units).problems]
+                problems = [ended, *start(command, units).problems]
         if problems:
             module.fail_json(msg=". ".join(problems), stopped=found)
-    module.exit_json(changed=bool(found), stopped=found, others=outside_units(params["processes"], found))
+    module.exit_json(changed=bool(found), stopped=found, others=processes.outside_units(params["processes"], found))
 
 
-def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
+def _start(module: AnsibleModule, command: Run) -> None:
     params = module.params
     recorded = read(params["record"])
     units = sorted({*(recorded or ()), *params["units"]}, reverse=True)
     with signals.deferred():
-        found = start(systemctl, units, module.check_mode)
+        found = start(command, units, module.check_mode)
     for unit in found.uninstalled:
         module.warn("%s, which the role stopped, is no longer installed" % unit)
     if found.problems:
@@ -97,23 +97,23 @@ class Started(t.NamedTuple):
     problems: t.List[str]  # one sentence with all units that cannot be started, or none
 
 
-def stop(systemctl: Systemctl, units: t.Sequence[str]) -> t.List[str]:
+def stop(command: Run, units: t.Sequence[str]) -> t.List[str]:
     """Stop units until one fails; returns its problem."""
     for unit in units:
-        status, _output, error = systemctl("stop", unit)
+        status, _output, error = command(["systemctl", "stop", unit])
         if status != 0:
             return ["%s cannot be stopped: %s" % (unit, error.strip())]
     return []
 
 
-def start(systemctl: Systemctl, units: t.Sequence[str], check_mode: bool = False) -> Started:
+def start(command: Run, units: t.Sequence[str], check_mode: bool = False) -> Started:
     """Start the units that are not active."""
-    stopped = [unit for unit in units if systemctl("is-active", "--quiet", unit)[0] != 0]
-    uninstalled = [unit for unit in stopped if "not-found" in systemctl("show", "--property=LoadState", unit)[1]]
+    stopped = [unit for unit in units if command(["systemctl", "is-active", "--quiet", unit])[0] != 0]
+    uninstalled = [unit for unit in stopped if "not-found" in systemd.properties(command, unit, "LoadState").values()]
     stopped = [unit for unit in stopped if unit not in uninstalled]
     failed = []
     for unit in [] if check_mode else stopped:
-        status, _output, error = systemctl("start", unit)
+        status, _output, error = command(["systemctl", "start", unit])
         if status != 0:
             failed.append("%s cannot be started: %s" % (unit, error.strip()))
     text = "The role stopped units, and some of them cannot be started again. %s. See journalctl -u, and run again"
@@ -123,7 +123,7 @@ def start(systemctl: Systemctl, units: t.Sequence[str], check_mode: bool = False
 def start_recorded(module: AnsibleModule, record: str) -> t.List[str]:
     """Start the units of a record after a signal, which ends the run that would start them; returns the problem."""
     try:
-        return start(systemctl_of(module), sorted(read(record) or (), reverse=True)).problems
+        return start(runner(module), sorted(read(record) or (), reverse=True)).problems
     except (OSError, ValueError) as error:
         return ["The record of stopped units %s cannot be used: %s" % (record, error)]
 

@@ -76,7 +76,7 @@ class Apt(Manager):
         """apt rejects all sources if two of them have different keys for one repository."""
         own = self._repository
         paths = [SOURCES, *sorted(glob.glob(SOURCES + ".d/*.list") + glob.glob(SOURCES + ".d/*.sources"))]
-        texts = {path: (files.read(path) or b"").decode(errors="replace") for path in paths if path != own.file}
+        texts = {path: files.text(path) for path in paths if path != own.file}
         return [path for path, text in texts.items() if has_other_key(text, own.url, own.key)]
 
     def refresh(self) -> None:

@@ -17,6 +17,7 @@ import os
 import re
 import typing as t
 
+from ..common import files
 from . import causes
 from .manager import CommandError, Commands
 
@@ -55,5 +56,4 @@ def newest_log() -> t.Tuple[str, t.List[str]]:
     if not logs:
         return "", []
     newest = max(logs, key=os.path.getmtime)
-    with open(newest, encoding="utf-8", errors="replace") as handle:
-        return newest, causes.tail(handle.read())
+    return newest, causes.tail(files.text(newest))

@@ -107,9 +107,8 @@ def build(node: NodePackages, chosen: Choice) -> bool:
 def require_complete(node: NodePackages, now: Status, chosen: Choice) -> None:
     if now.incomplete or (chosen.version and now.version != chosen.version):
         raise Failure(
-            "%s: %s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
+            "%s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
             % (
-                node.host,
                 choice.title(node.desired.role),
                 chosen.version or "",
                 now.version,
@@ -133,7 +132,7 @@ def hold(node: NodePackages, now: Status) -> t.Tuple[t.List[str], bool]:
     return own_holds, bool(add or remove)
 
 
-def update_record(
+def record_packages(
     node: NodePackages, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
 ) -> None:
     installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}

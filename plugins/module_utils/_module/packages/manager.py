@@ -100,7 +100,7 @@ class Repository(t.NamedTuple):
 
     def sections(self) -> t.List[str]:
         """What dnf calls the repositories of the file."""
-        return re.findall(r"(?m)^\[(.+)\]", (files.read(self.file) or b"").decode(errors="replace"))
+        return re.findall(r"(?m)^\[(.+)\]", files.text(self.file))
 
 
 class Simulation(t.NamedTuple):

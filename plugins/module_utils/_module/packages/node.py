@@ -45,7 +45,6 @@ class NodePackages:
             name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
         manager = Apt if name == "apt" else Dnf
         self.manager: t.Union[Apt, Dnf] = manager(self.commands, given["role"], self.check, self.repository)
-        self.host: str = given["host"] or os.uname().nodename
         self.desired = Desired(**{name: given[name] for name in Desired._fields})
         self.record: t.Dict[str, t.Any] = {}
         self.recorded: t.Set[str] = set()  # packages, before this run
@@ -80,7 +79,7 @@ class NodePackages:
     def fail(self, text: str, output: str) -> Failure:
         """A failure whose message has the cause, the state of the node, and the ends of the logs."""
         why = causes.cause(output, self.desired.role, bool(self.repository.url))
-        lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
+        lines = [" ".join(filter(None, (text, why.text)))]
         broken: t.List[str] = []
         with contextlib.suppress(CommandError):
             broken = self.status(self.manager.packages()).broken

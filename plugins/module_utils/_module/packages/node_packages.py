@@ -17,12 +17,12 @@ import contextlib
 import os
 import typing as t
 
+from ..._mig.data import Data
 from ..common import exclusive, files, record
 from . import choice, holds, installation, results, transaction
 from .choice import Package, Refusal, Status
 from .manager import CommandError
 from .node import Failure, NodePackages
-from .results import Data
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -30,7 +30,6 @@ if t.TYPE_CHECKING:
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "role": {"type": "str", "required": True},
-        "host": {"type": "str", "default": ""},
         "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
         "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
         "packages": {"type": "list", "elements": "str", "default": []},
@@ -71,13 +70,11 @@ def run(module: AnsibleModule) -> None:
         with contextlib.ExitStack() as stack:
             if state in (present, absent):
                 if not module.check_mode:
-                    stack.enter_context(_locked(module.params["lock_timeout"], node.host))
+                    stack.enter_context(_locked(module.params["lock_timeout"]))
                 node.record = record.read(node.desired.role)
                 node.recorded = set(node.record.get("installed", []))
             result = state(node)
-    except Refusal as error:
-        module.fail_json(msg="%s: %s" % (node.host, error), changed=False)
-    except (Failure, record.RecordError) as error:
+    except (Refusal, Failure, record.RecordError) as error:
         module.fail_json(msg=str(error), changed=False)
     except CommandError as error:
         module.fail_json(msg=str(node.fail("", str(error))), changed=False)
@@ -85,18 +82,18 @@ def run(module: AnsibleModule) -> None:
 
 
 @contextlib.contextmanager
-def _locked(timeout: float, host: str) -> t.Iterator[None]:
+def _locked(timeout: float) -> t.Iterator[None]:
     """One run of this module at a time: the next one must see what this one installed and recorded."""
     try:
         descriptor = exclusive.acquire(LOCK, timeout)
     except TimeoutError:
         raise Failure(
-            "%s: Another run of this collection installs packages on the node: wait for it to finish, and run this again "
-            "(%s is locked)" % (host, LOCK)
+            "Another run of this collection installs packages on the node: wait for it to finish, and run this again "
+            "(%s is locked)" % LOCK
         ) from None
     except OSError as error:
-        text = "%s: %s cannot be written: %s%s"
-        raise Failure(text % (host, LOCK, error.strerror, files.remedy(error))) from error
+        text = "%s cannot be written: %s%s"
+        raise Failure(text % (LOCK, error.strerror, files.remedy(error))) from error
     try:
         yield
     finally:
@@ -152,8 +149,9 @@ def verified(node: NodePackages) -> Data:
     if missing_holds and now.version:
         problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
     damaged = _read_record(node)
+    tag = node.desired.role.rpartition("_")[2]
     found: Data = {
-        "problems": problems + damaged,
+        "problems": ["%s. Run site.yml --tags %s" % (problem, tag) for problem in problems] + damaged,
         "differences": differences,
         "obstacles": _obstacles(node, packages, damaged),
     }
@@ -209,7 +207,7 @@ def present(node: NodePackages) -> Data:
     now = node.status(packages)
     installation.require_complete(node, now, chosen)
     own_holds, holds_changed = installation.hold(node, now)
-    installation.update_record(node, packages, before, now, own_holds)
+    installation.record_packages(node, packages, before, now, own_holds)
     built = installation.build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return results.result(
         node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ..._mig.data import Data
 from . import installation
 from .choice import Choice, Package, Status
 from .manager import Simulation
 from .node import NodePackages
-
-Data = t.Dict[str, t.Any]
 
 
 def preview_without_offers(node: NodePackages, before: t.Sequence[Package], now: Status) -> Data:

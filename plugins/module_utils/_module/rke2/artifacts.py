@@ -67,12 +67,12 @@ def problems(found: t.Iterable[t.Mapping[str, t.Any]], source: str) -> t.List[st
 
 
 def _file(path: str, expected: t.Mapping[str, str]) -> t.Dict[str, t.Any]:
-    checksum = expected.get(os.path.basename(path), "")
-    own = _checksum(path)
-    return {"path": path, "sha256": checksum, "found": own, "current": bool(checksum) and own == checksum}
+    listed = expected.get(os.path.basename(path), "")
+    own = checksum(path)
+    return {"path": path, "sha256": listed, "found": own, "current": bool(listed) and own == listed}
 
 
-def _checksum(path: str) -> str:
+def checksum(path: str) -> str:
     """The checksum of the file; empty if it is missing."""
     digest = hashlib.sha256()
     try:

@@ -13,7 +13,7 @@ import os
 import re
 import typing as t
 
-from ..common import toml
+from ..common import files, toml
 from ..toolkit import runtime_check
 from ..toolkit.container_runtimes import PROGRAM
 from . import go_template
@@ -203,7 +203,7 @@ def runtimes(info: str) -> t.Optional[t.Dict[str, str]]:
 def read_templates(directory: str) -> t.Dict[str, str]:
     """The templates in containerd's configuration directory, in RKE2's order of preference."""
     paths = [os.path.join(directory, name) for name in TEMPLATES]
-    return {path: _text(path) for path in paths if os.path.isfile(path)}
+    return {path: files.text(path) for path in paths if os.path.isfile(path)}
 
 
 def read_drop_ins(directory: str) -> t.Dict[str, str]:
@@ -212,10 +212,5 @@ def read_drop_ins(directory: str) -> t.Dict[str, str]:
         folder = os.path.join(directory, name)
         for each in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             if each.endswith(".toml"):
-                found[os.path.join(folder, each)] = _text(os.path.join(folder, each))
+                found[os.path.join(folder, each)] = files.text(os.path.join(folder, each))
     return found
-
-
-def _text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as handle:
-        return handle.read()

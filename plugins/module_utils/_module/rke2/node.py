@@ -58,7 +58,11 @@ def run(module: AnsibleModule) -> None:
             kubectl(command, "--overwrite", "--", "node", given["name"], *arguments)
     changes = ["Label %s" % each for each in labels] + ["Taint %s" % each for each in taints]
     prepared = "".join("%s %s\n" % (given["name"], each) for each in changes)
-    module.exit_json(changed=bool(changes), changes=changes, diff={"prepared": prepared} if prepared else {})
+    problem = "Labels or taints differ: %s. Run site.yml --tags rke2" % ", ".join(changes)
+    problems = [problem] if changes and module.check_mode else []
+    module.exit_json(
+        changed=bool(changes), changes=changes, problems=problems, diff={"prepared": prepared} if prepared else {}
+    )
 
 
 def label_arguments(

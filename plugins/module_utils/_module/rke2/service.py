@@ -19,24 +19,34 @@ import stat
 import time
 import typing as t
 
-from ..common import files, logs
+from ..common import files, logs, systemd
+from ..common.commands import Run, runner
 from ..toolkit import runtime_check, runtime_service
 from . import containerd
 from . import log as rke2_log
-from .state import nvidia_program
+from .artifacts import checksum
+from .state import CONFIG, PREFIX, nvidia_program
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "host": {"type": "str", "required": True},
         "type": {"type": "str", "required": True, "choices": ["server", "agent"]},
         "state": {"type": "str", "default": "started", "choices": ["started", "checked"]},
         "data_path": {"type": "path", "required": True},
         "nvidia_runtime": {"type": "str", "default": "auto", "choices": ["auto", "required", "ignored"]},
         "ready": {"type": "bool", "default": True},
         "changed": {"type": "bool", "default": False},
+        "files": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "path": {"type": "path", "required": True},
+                "sha256": {"type": "str", "required": True, "no_log": True},  # of a content with passwords
+            },
+        },
         "timeout": {"type": "int", "default": 600},
     }
 }
@@ -44,11 +54,8 @@ PAUSE = 2.0  # seconds between polls
 LASTING_ERROR_SECONDS = 30.0  # seconds for which RKE2 may repeat a lasting error
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
-CONFIG = "/etc/rancher/rke2"
-PREFIXES = ("/usr/local", "/usr")  # of the archive and of the packages
+PREFIXES = (PREFIX, "/usr")  # of the archive and of the packages
 SECRET_MODE = 0o077  # permissions of group and others
-
-Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 
 
 class Failed(Exception):
@@ -97,8 +104,7 @@ class Rke2Service:
 
     def rendered(self) -> str:
         """The containerd configuration that RKE2 rendered."""
-        path = os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml")
-        return (files.read(path) or b"").decode(errors="replace")
+        return files.text(os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml"))
 
     def nvidia_problem(self) -> str:
         """Why the running containerd cannot start containers with GPUs; empty if it can or does not have to."""
@@ -145,7 +151,7 @@ class Rke2Service:
         lines = logs.lines(self.run([*argv, "--lines", str(logs.LINES)])[1])
         if any("containerd exited" in line for line in lines):
             path = os.path.join(self.data_path, "agent", "containerd", "containerd.log")
-            lines += logs.lines((files.read(path) or b"").decode(errors="replace"))[-LINES_OF_CONTAINERD:]
+            lines += logs.lines(files.text(path))[-LINES_OF_CONTAINERD:]
         return lines
 
     # --- Changes ------------------------------------------------------------------------------------------------------
@@ -164,7 +170,8 @@ class Rke2Service:
 
     def start(self, timeout: float) -> t.List[str]:
         """Start or restart the unit, and wait until the node is ready. Returns the configuration keys that RKE2 ignored."""
-        if "yes" in self.run(["systemctl", "show", "--property=NeedDaemonReload", self.unit])[1] or not self._loaded():
+        unit = systemd.properties(self.run, self.unit, "NeedDaemonReload", "LoadState")
+        if unit.get("NeedDaemonReload") == "yes" or unit.get("LoadState") != "loaded":
             self.run(["systemctl", "daemon-reload"])
         running = self.service().active
         since = time.time()
@@ -174,9 +181,6 @@ class Rke2Service:
             raise Failed("%s cannot be started: %s" % (self.unit, err.strip()))
         self._wait(since, timeout, running)
         return rke2_log.ignored_keys(self.log(since))
-
-    def _loaded(self) -> bool:
-        return "loaded" in self.run(["systemctl", "show", "--property=LoadState", self.unit])[1]
 
     def _wait(self, since: float, timeout: float, was_running: bool) -> None:
         lasting_since = 0.0
@@ -261,6 +265,13 @@ _UNKNOWN = (
 )
 
 
+def differences(compared: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:
+    """A problem if files have other content than the checksums; without a checksum, a file may have any."""
+    paths = [each["path"] for each in compared if each["sha256"] not in ("", checksum(each["path"]))]
+    text = "Other settings than in the inventory: %s. Run site.yml --tags rke2"
+    return [text % ", ".join(paths)] if paths else []
+
+
 def ready_problem(node: str, since: float = 0.0) -> str:
     """Why a node is not ready, from the output of kubectl; empty if it is.
 
@@ -279,9 +290,9 @@ def ready_problem(node: str, since: float = 0.0) -> str:
 
 def run(module: AnsibleModule) -> None:
     given = module.params
-    rke2 = Rke2Service(given, _runner(module))
+    rke2 = Rke2Service(given, runner(module))
     if given["state"] == "checked":
-        module.exit_json(changed=False, problems=rke2.problems())
+        module.exit_json(changed=False, problems=rke2.problems(), differences=differences(given["files"]))
     reasons = rke2.reasons()
     prepared = "".join("Start %s: %s\n" % (rke2.unit, reason) for reason in reasons)
     try:
@@ -293,19 +304,8 @@ def run(module: AnsibleModule) -> None:
         if problem:
             raise Failed(problem)
     except Failed as error:
-        module.fail_json(msg="%s: %s" % (given["host"], error), changed=bool(reasons))
+        module.fail_json(msg=str(error), changed=bool(reasons))
     name = "" if module.check_mode and reasons else rke2.name()
     module.exit_json(
         changed=bool(reasons), reasons=reasons, node_name=name, diff={"prepared": prepared} if prepared else {}
     )
-
-
-def _runner(module: AnsibleModule) -> Run:
-    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
-        program = argv[0] if os.path.isabs(argv[0]) else module.get_bin_path(argv[0])
-        if not program or not os.access(program, os.X_OK):
-            return 127, "", "%s is not installed" % argv[0]
-        result: t.Tuple[int, str, str] = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
-        return result
-
-    return command

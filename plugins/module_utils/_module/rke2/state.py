@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ..common import files, record
+from ..common.commands import Run, runner
 from ..toolkit.container_runtimes import KUBERNETES, PROGRAM
 from . import containerd
 
@@ -32,19 +33,10 @@ OTHERS: t.Mapping[str, t.Sequence[str]] = {
     "k0s": ["/var/lib/k0s"],
 }
 
-# Runs a command. Returns exit status, standard output and standard error.
-Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
-
 
 def run(module: AnsibleModule) -> None:
-    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
-        program = module.get_bin_path(argv[0])
-        if not program:
-            return 127, "", "%s is not installed" % argv[0]
-        return t.cast("t.Tuple[int, str, str]", module.run_command([program, *argv[1:]]))
-
     try:
-        state = read(module.params["data_path"], record.read("rke2"), command)
+        state = read(module.params["data_path"], record.read("rke2"), runner(module))
     except record.RecordError as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -84,10 +84,10 @@ class Backup:
         return os.path.join(self.directory, "after")
 
     def remove(self) -> None:
-        """Remove the directory, and its parent if that is then empty."""
+        """Remove the directory, and those above that are then empty."""
         shutil.rmtree(self.directory, ignore_errors=True)
         with contextlib.suppress(OSError):
-            os.rmdir(os.path.dirname(self.directory))
+            os.removedirs(os.path.dirname(self.directory))
 
 
 class PreviousFiles(t.NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..common.commands import Run, runner
 from . import runtime_check, runtime_config, runtime_service
 from .config_files import Backup, Change, PreviousFiles
 from .container_runtimes import RUNTIMES, Runtime
@@ -21,14 +22,13 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "host": {"type": "str", "default": ""},
         "name": {"type": "str", "required": True, "choices": sorted(RUNTIMES)},
         "state": {"type": "str", "default": "present", "choices": ["present", "absent", "checked"]},
         "default_runtime": {"type": "bool", "default": False},
         "cdi_devices": {"type": "bool", "default": True},
     }
 }
-BACKUP_DIRECTORY = "/var/lib/gpufleet-nvidia-container-toolkit"
+BACKUP_DIRECTORY = "/var/lib/gpufleet/nvidia-container-toolkit"
 
 
 class _Target(t.NamedTuple):
@@ -38,7 +38,7 @@ class _Target(t.NamedTuple):
     runtime: Runtime
     backup: Backup
     options: RuntimeOptions
-    command: runtime_service.Run
+    command: Run
 
     def planned(self) -> Change:
         return runtime_config.plan_present(self.name, self.runtime, self.backup, self.options, self.command)
@@ -54,7 +54,7 @@ def run(module: AnsibleModule) -> None:
     given = module.params
     name, state = given["name"], given["state"]
     options = RuntimeOptions(given["default_runtime"], given["cdi_devices"])
-    target = _Target(name, RUNTIMES[name], Backup("%s/%s" % (BACKUP_DIRECTORY, name)), options, _runner(module))
+    target = _Target(name, RUNTIMES[name], Backup("%s/%s" % (BACKUP_DIRECTORY, name)), options, runner(module))
     missing = [each for each in (target.runtime.programs[0], "nvidia-ctk") if not module.get_bin_path(each)]
     if state == "checked":
         health = target.check()
@@ -77,7 +77,7 @@ def run(module: AnsibleModule) -> None:
     except OSError as error:
         module.fail_json(msg="The configuration of %s cannot be changed: %s" % (name, error))
     if problem:
-        module.fail_json(msg=(given["host"] and given["host"] + ": ") + problem, changed=True)
+        module.fail_json(msg=problem, changed=True)
     _exit(module, bool(actions), actions, stops)
 
 
@@ -128,7 +128,7 @@ def _restart(target: _Target, state: str) -> str:
     if state == "absent":
         return ""
     health = target.check()
-    return "" if health.cri_healthy else " ".join(health.problems)
+    return "" if health.cri_healthy else ". ".join(health.problems)
 
 
 def _restore(target: _Target, previous: PreviousFiles) -> str:
@@ -141,11 +141,11 @@ def _restore(target: _Target, previous: PreviousFiles) -> str:
         target.backup.remove()
     reason = runtime_service.restart(name, target.command)
     if reason:
-        return " The former configuration was restored, but %s does not start with it either: %s." % (name, reason)
-    return " The former configuration was restored, and %s runs with it." % name
+        return ". The former configuration was restored, but %s does not start with it either: %s" % (name, reason)
+    return ". The former configuration was restored, and %s runs with it" % name
 
 
-_NO_START = "%s does not start with the %s configuration: %s. See journalctl -u %s."
+_NO_START = "%s does not start with the %s configuration: %s. See journalctl -u %s"
 
 
 def _differences(target: _Target) -> t.List[str]:
@@ -155,7 +155,7 @@ def _differences(target: _Target) -> t.List[str]:
     except (ConfigError, OSError) as error:
         return ["The configuration of %s cannot be compared. %s" % (target.name, error)]
     files = ", ".join(file.path for file in change.files)
-    text = "The configuration of %s differs from the variables: %s. Apply them with site.yml --tags toolkit."
+    text = "The configuration of %s differs from the variables: %s. Apply them with site.yml --tags toolkit"
     return [text % (target.name, files)] if files else []
 
 
@@ -165,14 +165,3 @@ def _exit(module: AnsibleModule, changed: bool, actions: t.List[str], stops: boo
         changed=changed, actions=actions, stops_containers=stops, diff={"prepared": prepared} if prepared else {}
     )
     raise AssertionError
-
-
-def _runner(module: AnsibleModule) -> runtime_service.Run:
-    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
-        program = module.get_bin_path(argv[0])
-        if not program:
-            return 127, "", "%s is not installed" % argv[0]
-        result: t.Tuple[int, str, str] = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
-        return result
-
-    return command

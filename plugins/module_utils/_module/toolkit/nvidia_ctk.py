@@ -15,12 +15,12 @@ import tempfile
 import typing as t
 
 from ..common import files, toml
+from ..common.commands import Run
 from . import docker_config
 from .config_files import PRIVATE, Content
 from .container_runtimes import Runtime
 from .docker_config import ConfigError
 from .runtime_check import last_line, loading_problem
-from .runtime_service import Run
 
 # In a separate mount namespace, programs see the copy under the real path, which matters for imports.
 _SANDBOX = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", 'mount --bind "$0" "$1"; shift; exec "$@"']

@@ -14,8 +14,9 @@ import time
 import typing as t
 
 from ..common import files, logs, toml
+from ..common.commands import Run
 from .container_runtimes import PROGRAM, Runtime
-from .runtime_service import Run, Service, service
+from .runtime_service import Service, service
 
 PROC = "/proc"
 ATTEMPTS = 10
@@ -73,31 +74,31 @@ def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
         return Health([_NO_RUNTIME % (", ".join(sorted(known)), runtime.config)])
     wrong = wrong_program(known["nvidia"])
     if wrong:
-        return Health(["containerd runs, but %s." % wrong])
+        return Health(["containerd runs, but %s" % wrong])
     if state.is_older_than(runtime.drop_in):
-        return Health(["containerd was started before %s was written. Restart containerd." % runtime.drop_in])
+        return Health(["containerd was started before %s was written. Restart containerd" % runtime.drop_in])
     return Health([])
 
 
-_STOPPED = "%s is not running. See systemctl status %s, or run site.yml --tags toolkit."
-_DISABLED = "%s runs, but is not enabled, so it does not start at boot. Run site.yml --tags toolkit."
+_STOPPED = "%s is not running. See systemctl status %s, or run site.yml --tags toolkit"
+_DISABLED = "%s runs, but is not enabled, so it does not start at boot. Run site.yml --tags toolkit"
 _UNKNOWN = (
     "%s runs, but does not offer the nvidia runtime. It may have been started with a configuration other than %s: see "
-    "systemctl cat %s."
+    "systemctl cat %s"
 )
 _REJECTED = (
     "containerd runs, but would not start again: containerd config dump fails with: %s. Correct its configuration before "
-    "the next restart."
+    "the next restart"
 )
-_NO_ANSWER = "containerd runs, but ctr plugins ls fails, so its CRI plugin cannot be checked. Install ctr, or see journalctl -u containerd."
+_NO_ANSWER = "containerd runs, but ctr plugins ls fails, so its CRI plugin cannot be checked. Install ctr, or see journalctl -u containerd"
 _NO_CRI = (
     "containerd has no healthy CRI plugin with the nvidia runtime added, so Kubernetes cannot start pods. If its "
     'configuration lists "cri" in disabled_plugins, as that of Docker\'s package does, remove it from the list, or leave '
-    "containerd out of nvidia_container_toolkit_runtimes. ctr plugins ls reports: %s."
+    "containerd out of nvidia_container_toolkit_runtimes. ctr plugins ls reports: %s"
 )
 _NO_RUNTIME = (
     "containerd runs, but its only runtimes are %s. Its service may read a configuration other than %s: see "
-    "systemctl cat containerd."
+    "systemctl cat containerd"
 )
 
 
@@ -127,7 +128,7 @@ def _json(text: str) -> t.Mapping[str, t.Any]:
 
 def _config_option(pid: int) -> t.List[str]:
     """The configuration that the running containerd was started with."""
-    words = (files.read("%s/%d/cmdline" % (PROC, pid)) or b"").decode(errors="replace").split("\0")
+    words = files.text("%s/%d/cmdline" % (PROC, pid)).split("\0")
     for place, word in enumerate(words):
         if word in ("--config", "-c") and place + 1 < len(words):
             return ["--config", words[place + 1]]

@@ -17,11 +17,11 @@ import os
 import re
 
 from ..common import files
+from ..common.commands import Run
 from . import docker_config, nvidia_ctk
 from .config_files import PRIVATE, Backup, Change, Content, File
 from .container_runtimes import Runtime
 from .nvidia_ctk import Owners, RuntimeOptions
-from .runtime_service import Run
 
 
 def _owner_config(name: str, runtime: Runtime, backup: Backup) -> Content:

@@ -14,8 +14,7 @@ import time
 import typing as t
 
 from ..common import logs, systemd
-
-Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
+from ..common.commands import Run
 
 # Only the reasons for which containerd, dockerd and CRI-O exit. Other lines may show configurations with passwords.
 _FATAL = re.compile(
@@ -40,10 +39,9 @@ class Service(t.NamedTuple):
 
 
 def service(name: str, run: Run) -> Service:
-    properties = "--property=ActiveState,LoadState,UnitFileState,MainPID,ExecMainStartTimestampMonotonic"
-    _rc, out, _err = run(["systemctl", "show", properties, name])
-    found = systemd.properties(out)
-    monotonic = int(found.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
+    start = "ExecMainStartTimestampMonotonic"
+    found = systemd.properties(run, name, "ActiveState", "LoadState", "UnitFileState", "MainPID", start)
+    monotonic = int(found.get(start) or 0) / 1e6
     return Service(
         found.get("ActiveState") == "active",
         found.get("UnitFileState") == "enabled",

@@ -11,8 +11,8 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: gpu-operator}
 rules:
-- {apiGroups: [""], resources: [nodes, namespaces], verbs: [get, list, watch, patch]}
-- {apiGroups: [nvidia.com], resources: [clusterpolicies, clusterpolicies/status, clusterpolicies/finalizers], verbs: ["*"]}
+- {apiGroups: [""], resources: [nodes], verbs: [get, list, watch, patch]}
+- {apiGroups: [nvidia.com], resources: [clusterpolicies, clusterpolicies/finalizers], verbs: ["*"]}
 - {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, create, patch]}
 - {apiGroups: [apps], resources: [daemonsets], verbs: ["*"]}
 - {apiGroups: [node.k8s.io], resources: [runtimeclasses], verbs: ["*"]}

@@ -28,7 +28,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "withMig" -}}
-{{- if ne (default (empty .Values.config.name | ternary "none" "from the file") .Values.migStrategy) "none" -}}true{{- end -}}
+{{- if ne (default "none" .Values.migStrategy) "none" -}}true{{- end -}}
 {{- end -}}
 
 {{- define "security" -}}
@@ -59,51 +59,11 @@ securityContext: {{ toJson .Values.podSecurityContext }}
 serviceAccountName: {{ include "fullname" . }}-service-account
 affinity: {{ toJson .Values.affinity }}
 tolerations: {{ toJson .Values.tolerations }}
-{{- if .Values.config.name }}
-shareProcessNamespace: true
-{{- end }}
 {{- end -}}
 
 {{- define "image" -}}
 image: {{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
-{{- end -}}
-
-{{- /* A container that selects the node's configuration file: once, or after each change of the node's label. */ -}}
-{{- define "configManager" -}}
-- name: {{ .name }}
-  command: [config-manager]
-  {{- include "image" .root | nindent 2 }}
-  env:
-  - {name: ONESHOT, value: {{ not .process | quote }}}
-  - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-  - {name: NODE_LABEL, value: nvidia.com/device-plugin.config}
-  - {name: CONFIG_FILE_SRCDIR, value: /available-configs}
-  - {name: CONFIG_FILE_DST, value: /config/config.yaml}
-  - {name: DEFAULT_CONFIG, value: {{ .root.Values.config.default | quote }}}
-  - {name: FALLBACK_STRATEGIES, value: {{ join "," .root.Values.config.fallbackStrategies | quote }}}
-  - {name: SEND_SIGNAL, value: {{ not (not .process) | quote }}}
-  - {name: SIGNAL, value: "1"}
-  - {name: PROCESS_TO_SIGNAL, value: {{ .process | quote }}}
-  {{- with .security }}
-  securityContext: {{ fromYaml . | toJson }}
-  {{- end }}
-  volumeMounts:
-  {{- include "configMounts" .root | nindent 2 }}
-{{- end -}}
-
-{{- define "configMounts" -}}
-{{- if .Values.config.name }}
-- {name: available-configs, mountPath: /available-configs}
-- {name: config, mountPath: /config}
-{{- end }}
-{{- end -}}
-
-{{- define "configVolumes" -}}
-{{- if .Values.config.name }}
-- {name: available-configs, configMap: {name: {{ .Values.config.name }}}}
-- {name: config, emptyDir: {}}
-{{- end }}
 {{- end -}}
 
 {{- define "container" -}}
@@ -120,9 +80,6 @@ env:
 {{- end }}
 {{- if include "withMig" . }}
 - {name: NVIDIA_MIG_MONITOR_DEVICES, value: all}
-{{- end }}
-{{- if .Values.config.name }}
-- {name: CONFIG_FILE, value: /config/config.yaml}
 {{- end }}
 {{- if kindIs "bool" .Values.failOnInitError }}
 - {name: FAIL_ON_INIT_ERROR, value: {{ .Values.failOnInitError | quote }}}

@@ -24,18 +24,10 @@ spec:
       {{- include "pod" . | nindent 6 }}
       nodeSelector: {{ toJson .Values.nodeSelector }}
       hostNetwork: {{ .Values.devicePlugin.enableHostNetwork | default false }}
-      {{- if .Values.config.name }}
-      initContainers:
-      {{- include "configManager" (dict "root" . "name" "nvidia-device-plugin-init" "process" "") | nindent 6 }}
-      {{- end }}
       containers:
-      {{- if .Values.config.name }}
-      {{- include "configManager" (dict "root" . "name" "nvidia-device-plugin-sidecar" "process" "nvidia-device-plugin" "security" $security) | nindent 6 }}
-      {{- end }}
       - name: nvidia-device-plugin-ctr
         command: [nvidia-device-plugin]
         {{- include "container" . | nindent 8 }}
-        - {name: MPS_ROOT, value: {{ .Values.mps.root | quote }}}
         {{- if kindIs "bool" .Values.compatWithCPUManager }}
         - {name: PASS_DEVICE_SPECS, value: {{ .Values.compatWithCPUManager | quote }}}
         {{- end }}
@@ -49,11 +41,7 @@ spec:
         volumeMounts:
         - {name: plugins, mountPath: /var/lib/kubelet/device-plugins}
         - {name: host, mountPath: /host, mountPropagation: HostToContainer}
-        - {name: mps, mountPath: /mps}
-        {{- include "configMounts" . | nindent 8 }}
       volumes:
       - {name: plugins, hostPath: {path: /var/lib/kubelet/device-plugins, type: Directory}}
       - {name: host, hostPath: {path: /}}
-      - {name: mps, hostPath: {path: {{ .Values.mps.root }}, type: DirectoryOrCreate}}
-      {{- include "configVolumes" . | nindent 6 }}
 {{- end }}

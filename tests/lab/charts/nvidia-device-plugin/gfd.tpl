@@ -25,14 +25,7 @@ spec:
       {{- include "pod" . | nindent 6 }}
       nodeSelector: {{ toJson .Values.nodeSelector }}
       hostNetwork: {{ .Values.gfd.enableHostNetwork | default false }}
-      {{- if .Values.config.name }}
-      initContainers:
-      {{- include "configManager" (dict "root" . "name" "gpu-feature-discovery-init" "process" "") | nindent 6 }}
-      {{- end }}
       containers:
-      {{- if .Values.config.name }}
-      {{- include "configManager" (dict "root" . "name" "gpu-feature-discovery-sidecar" "process" "gpu-feature-discovery" "security" $security) | nindent 6 }}
-      {{- end }}
       - name: gpu-feature-discovery-ctr
         command: [gpu-feature-discovery]
         {{- include "container" . | nindent 8 }}
@@ -45,8 +38,6 @@ spec:
         securityContext: {{ fromYaml $security | toJson }}
         volumeMounts:
         - {name: sys, mountPath: /host/sys, readOnly: true, mountPropagation: HostToContainer}
-        {{- include "configMounts" . | nindent 8 }}
       volumes:
       - {name: sys, hostPath: {path: /sys}}
-      {{- include "configVolumes" . | nindent 6 }}
 {{- end }}

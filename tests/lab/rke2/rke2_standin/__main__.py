@@ -11,7 +11,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from . import processes, release, settings
+from . import release, settings
 from .agent import Agent
 from .processes import fatal, info, log, notify, run, stopping
 from .server import Server
@@ -46,23 +46,20 @@ def main(words: t.Sequence[str]) -> int:
     if words[0] in ("--version", "-v"):
         print("rke2 version %s (%s)\nstand-in of the gpufleet.node lab" % (release.VERSION, COMMIT))
         return 0
-    if words[0] not in settings.KNOWN:
-        print("No help topic for '%s'" % words[0])
+    if words not in (["server"], ["agent"]):
+        print("No help topic for '%s'" % " ".join(words))
         return 3
-    return start(words[0], words[1:])
+    return start(words[0])
 
 
-def start(role: str, words: t.Sequence[str]) -> int:
+def start(role: str) -> int:
     try:
-        values, unknown = settings.load(role, words)
-        processes.set_debug(bool(values.get("debug")))
-        for each in unknown:
-            log("warning", "Unknown flag %s found in config.yaml, skipping\n" % each)
+        values, skipped = settings.load(role)
+        for each in skipped:
+            log("warning", "Unknown flag --%s found in config.yaml, skipping\n" % each)
         settings.validate(role, values)
     except settings.SettingsError as problem:
         fatal(str(problem))
-    if not values.get("profile"):
-        log("warning", "not running in CIS mode")
     info("Starting rke2 %s%s (%s)" % ("agent " if role == "agent" else "", release.VERSION, COMMIT))
     signal.signal(signal.SIGTERM, interrupted)
     signal.signal(signal.SIGINT, interrupted)

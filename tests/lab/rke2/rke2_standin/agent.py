@@ -123,16 +123,13 @@ class Agent:
         self.data = Path(settings["data-dir"])
         self.folder = self.data / "agent"
         self.logs = self.folder / "logs"
-        self.name = t.cast(str, settings.get("node-name") or socket.gethostname()).lower()
-        if settings.get("with-node-id"):
-            self.name += "-" + secret(NODE / "id", 4)
-        addresses = [part for each in settings.get("node-ip", ()) for part in each.split(",")]
+        self.name = t.cast(str, settings["node-name"] or socket.gethostname()).lower()
+        addresses = [part for each in settings["node-ip"] for part in each.split(",")]
         self.address = addresses[0] if addresses else own_address()
         self.bin = stage(self.data)
         self.path = "%s:%s" % (self.bin, os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
         self.config: t.Dict[str, t.Any] = {}
         self.children: t.List[Child] = []
-        self.servers: t.List[str] = []  # addresses of the API servers
         self._routes: t.Set[str] = set()
         self._api: t.Optional[client.Api] = None
         self._authorities = ""
@@ -146,20 +143,15 @@ class Agent:
 
     def connect(self) -> None:
         """Wait for a server that accepts the token, and get the node's credentials."""
-        urls = [self.url, *("https://%s:9345" % address for address in self.known_servers())]
         while True:
-            for url in dict.fromkeys(urls):
-                self.url = url
-                try:
-                    self._authorities = client.authorities(url, self.token)
-                except client.RequestError as problem:
-                    log("error", "Failed to validate connection to cluster at %s: %s" % (url, problem))
-                    continue
-                try:
-                    self.register()
-                    return
-                except client.RequestError as problem:
-                    info("Waiting to retrieve agent configuration; server is not ready: %s" % problem)
+            try:
+                self._authorities = client.authorities(self.url, self.token)
+                self.register()
+                return
+            except client.AuthorityError as problem:
+                log("error", "Failed to validate connection to cluster at %s: %s" % (self.url, problem))
+            except client.RequestError as problem:
+                info("Waiting to retrieve agent configuration; server is not ready: %s" % problem)
             stopping.wait(2 if self.is_server else 5)
             if stopping.is_set():
                 fatal("Error: failed to retrieve agent configuration: context canceled")
@@ -198,48 +190,25 @@ class Agent:
             text = kubeconfig("%s/server-ca.crt" % self.folder, pair + ".crt", pair + ".key")
             write(self.folder / (name.replace("-", "") + ".kubeconfig"), text)
 
-    @property
-    def balancer_record(self) -> Path:
-        return self.folder / "etc" / "rke2-agent-load-balancer.json"
-
-    def known_servers(self) -> t.List[str]:
-        if self.is_server or not self.balancer_record.exists():
-            return []
-        return [each.rpartition(":")[0] for each in json.loads(self.balancer_record.read_text())["ServerAddresses"]]
-
-    def balance(self) -> None:
-        """On agents, port 6443 of the node is forwarded to the servers."""
-        self.servers = self.known_servers() or [t.cast(str, urllib.parse.urlsplit(self.url).hostname)]
-        agent = self
+    def forward(self) -> None:
+        """On agents, port 6443 of the node is forwarded to the server."""
+        address = (t.cast(str, urllib.parse.urlsplit(self.url).hostname), API_PORT)
 
         class Forward(socketserver.BaseRequestHandler):
             def handle(self) -> None:
-                for address in list(agent.servers):
-                    try:
-                        server = socket.create_connection((address, API_PORT), timeout=3)
-                    except OSError:
-                        # The next connections start with another server.
-                        agent.servers = [each for each in agent.servers if each != address] + [address]
-                        continue
-                    server.settimeout(None)
-                    threading.Thread(target=copy, args=(server, self.request), daemon=True).start()
-                    copy(self.request, server)
+                try:
+                    server = socket.create_connection(address, timeout=3)
+                except OSError:
                     return
+                server.settimeout(None)
+                threading.Thread(target=copy, args=(server, self.request), daemon=True).start()
+                copy(self.request, server)
 
-        class Balancer(socketserver.ThreadingTCPServer):
+        class Forwarder(socketserver.ThreadingTCPServer):
             daemon_threads = True
             allow_reuse_address = True
 
-        threading.Thread(target=Balancer(("127.0.0.1", API_PORT), Forward).serve_forever, daemon=True).start()
-        repeat(self.find_servers, 15)
-
-    def find_servers(self) -> None:
-        found = json.loads(self.fetch("apiservers"))
-        if set(found) != set(self.servers) and found:
-            info("Updated load balancer rke2-agent-load-balancer server addresses -> %s" % found)
-            self.servers = found
-        record = {"ServerURL": self.url, "ServerAddresses": ["%s:%d" % (each, API_PORT) for each in self.servers]}
-        write(self.balancer_record, json.dumps(record, indent=2) + "\n")
+        threading.Thread(target=Forwarder(("127.0.0.1", API_PORT), Forward).serve_forever, daemon=True).start()
 
     # --- Containers ---------------------------------------------------------------------------------------------------
 
@@ -248,18 +217,9 @@ class Agent:
         runtimes = containerd.find_runtimes(path)
         for each in runtimes:
             info("Found %s container runtime at %s" % (each.name, each.program))
-        node = containerd.Node(
-            data=self.data,
-            pause=PAUSE,
-            runtimes=runtimes,
-            default_runtime=self.settings.get("default-runtime", ""),
-            snapshotter=self.settings["snapshotter"],
-            selinux=self.settings.get("selinux", False),
-            nonroot_devices=self.settings.get("nonroot-devices", False),
-            drop_ins=release.DROP_INS,
-        )
+        node = containerd.Node(data=self.data, pause=PAUSE, runtimes=runtimes)
         try:
-            template = containerd.write(node, release.CONTAINERD_CONFIG)
+            template = containerd.write(node)
         except containerd.TemplateError as problem:
             fatal("Error: failed to setup containerd config: %s" % problem)
         if template:
@@ -358,16 +318,12 @@ class Agent:
             "--node-ip=" + self.address,
         ]
         for name, option in (("node-label", "node-labels"), ("node-taint", "register-with-taints")):
-            if self.settings.get(name):
+            if self.settings[name]:
                 words.append("--%s=%s" % (option, ",".join(self.settings[name])))
-        if self.settings.get("resolv-conf"):
-            words.append("--resolv-conf=" + self.settings["resolv-conf"])
-        words += key_values(self.settings.get("kubelet-arg", ()))
+        words += key_values(self.settings["kubelet-arg"])
         self.children.append(Child("kubelet", words, self.path, self.logs / "kubelet.log"))
 
-    def proxy(self) -> t.Optional[Daemon]:
-        if self.config.get("disable-kube-proxy"):
-            return None
+    def proxy(self) -> Daemon:
         words = [
             str(self.bin.parent / "standin" / "kube-proxy"),
             "--kubeconfig=%s" % (self.folder / "kubeproxy.kubeconfig"),
@@ -379,7 +335,6 @@ class Agent:
             "--conntrack-max-per-core=0",
             "--conntrack-tcp-timeout-established=0s",
             "--conntrack-tcp-timeout-close-wait=0s",
-            *key_values(self.settings.get("kube-proxy-arg", ())),
         ]
         return Daemon("kube-proxy", words, "%s:%s" % (IPTABLES, self.path), self.logs)
 
@@ -405,9 +360,6 @@ class Agent:
         self._routes = set(wanted)
 
     def configure_pods(self, subnet: str) -> None:
-        name = next(each for each in self.config["cni"] if each != "multus")
-        if name == "none":
-            return
         addresses = {
             "type": "host-local",
             "dataDir": "/run/cni",
@@ -417,7 +369,7 @@ class Agent:
         # Routed, so that all packets between pods pass kube-proxy's rules.
         plugin = {"type": "ptp", "ipam": addresses}
         text = json.dumps({"cniVersion": "1.0.0", "name": "k8s-pod-network", "plugins": [plugin]}, indent=2) + "\n"
-        path = NETWORKS / ("10-%s.conflist" % name)
+        path = NETWORKS / "10-canal.conflist"
         if not path.exists() or path.read_text() != text:
             plugins = Path("/opt/cni/bin")
             plugins.mkdir(parents=True, exist_ok=True)
@@ -443,13 +395,11 @@ class Agent:
         write(self.folder / "etc" / "crictl.yaml", "runtime-endpoint: unix://%s\n" % containerd.SOCKET, 0o644)
         self.connect()
         if not self.is_server:
-            self.balance()
+            self.forward()
         self.start_containerd()
         self.import_images()
         self.start_kubelet()
-        proxy = self.proxy()
-        if proxy:
-            repeat(proxy.ensure, 3)
+        repeat(self.proxy().ensure, 3)
         repeat(self.update_network, 4)
 
     def wait_for_node(self) -> None:
@@ -457,9 +407,8 @@ class Agent:
             try:
                 self.api().get("/api/v1/nodes/" + self.name)
                 return
-            except client.RequestError as problem:
-                log("debug", "Waiting for the node: %s" % problem)
-            time.sleep(0.5)
+            except client.RequestError:
+                time.sleep(0.5)
 
     def stop(self) -> None:
         for child in reversed(self.children):

@@ -82,6 +82,10 @@ def basic(user: str, password: str) -> t.Dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(("%s:%s" % (user, password)).encode()).decode()}
 
 
+class AuthorityError(RequestError):
+    """The authorities of a cluster are unknown, or do not fit the token."""
+
+
 class Api:
     """The Kubernetes API, or another one with JSON."""
 
@@ -131,20 +135,18 @@ def parse_token(text: str) -> Token:
 
 def authorities(url: str, token: Token) -> str:
     """The authorities of a cluster, checked against the token."""
-    if urllib.parse.urlsplit(url).scheme != "https":
-        raise RequestError("only https:// URLs are supported, invalid scheme: %s" % url)
     place = url.rstrip("/") + "/cacerts"
     try:
         text = send(place, context(insecure=True)).decode()
     except RequestError as problem:
-        raise RequestError("failed to get CA certs: %s" % problem, problem.status) from problem
+        raise AuthorityError("failed to get CA certs: %s" % problem, problem.status) from problem
     try:
         send(place, context(text))
     except RequestError as problem:
-        raise RequestError("CA cert validation failed: %s" % problem, problem.status) from problem
+        raise AuthorityError("CA cert validation failed: %s" % problem, problem.status) from problem
     found = hashlib.sha256(text.encode()).hexdigest()
     if token.ca_hash and token.ca_hash != found:
-        raise RequestError(
+        raise AuthorityError(
             "token CA hash does not match the Cluster CA certificate hash: %s != %s" % (token.ca_hash, found)
         )
     if not token.ca_hash:

@@ -18,18 +18,10 @@ import typing as t
 from pathlib import Path
 
 RECORDS = Path("/run/k3s/standin")
-_debug = False
 _lock = threading.Lock()
 
 
-def set_debug(on: bool) -> None:
-    global _debug
-    _debug = on
-
-
 def log(level: str, message: str) -> None:
-    if level == "debug" and not _debug:
-        return
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     quoted = message.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     with _lock:

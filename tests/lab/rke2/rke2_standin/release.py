@@ -11,8 +11,6 @@ import pkgutil
 
 _data = json.loads(pkgutil.get_data(__name__.rpartition(".")[0], "release.json") or b"{}")
 VERSION: str = _data["version"]  # such as v1.36.3+rke2r1
-CONTAINERD_CONFIG: int = _data["containerd_config"]  # version of containerd's configuration: 2 or 3
-DROP_INS: bool = _data["drop_ins"]  # whether containerd's configuration imports drop-ins
 PAUSE: str = _data["pause"]  # version of the image
 HELM_JOB: str = _data["helm_job"]  # image of the jobs that install charts
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "helm-controller")

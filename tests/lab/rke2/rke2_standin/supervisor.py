@@ -26,15 +26,6 @@ from .processes import info, log
 PORT = 9345
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 COST = {"n": 2**14, "r": 8, "p": 1}
-# The data that a joining server gets.
-BOOTSTRAP = [
-    *(
-        "%s.%s" % (name, kind)
-        for name in ("server-ca", "client-ca", "request-header-ca", "etcd/server-ca", "etcd/peer-ca")
-        for kind in ("crt", "key")
-    ),
-    "service.key",
-]
 
 
 class Refused(Exception):
@@ -66,26 +57,19 @@ class Supervisor:
         self.api: t.Optional[client.Api] = None  # until the API server is ready
         self._deferred: t.Dict[str, str] = {}
 
-    # For each path: the permitted users, and the handler.
     def answer(self, path: str, headers: email.message.Message) -> bytes:
         if path in ("/cacerts", "/v1-rke2/cacerts"):
             return (self.tls / "server-ca.crt").read_bytes()
         if path == "/ping":
             return b"pong"
-        user = self.user(headers.get("Authorization", ""))
+        self.authenticate(headers.get("Authorization", ""))
         name = path[len("/v1-rke2/") :] if path.startswith("/v1-rke2/") else ""
-        if name == "server-bootstrap":
-            if user != "server":
-                raise Refused(403, "forbidden")
-            return json.dumps({each: (self.tls / each).read_text() for each in BOOTSTRAP}).encode()
         if name == "config":
             return json.dumps(self.config).encode()
         if name == "readyz":
             if not self.api:
                 raise Refused(500, "apiserver not ready")
             return b"ok"
-        if name == "apiservers":
-            return json.dumps(self.api_servers()).encode()
         if name in ("server-ca.crt", "client-ca.crt"):
             return (self.tls / name).read_bytes()
         if name in ("serving-kubelet.crt", "client-kubelet.crt"):
@@ -94,7 +78,7 @@ class Supervisor:
             return self.issued("client-ca", "system:kube-proxy")
         raise Refused(404, "404 page not found")
 
-    def user(self, authorization: str) -> str:
+    def authenticate(self, authorization: str) -> None:
         try:
             kind, encoded = authorization.split(" ", 1)
             name, _colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
@@ -103,13 +87,6 @@ class Supervisor:
         accepted = self.passwords.get(name, ())
         if kind != "Basic" or not any(hmac.compare_digest(password.encode(), each.encode()) for each in accepted):
             raise Refused(401, "Unauthorized")
-        return name
-
-    def api_servers(self) -> t.List[str]:
-        if not self.api:
-            raise Refused(503, "runtime core not ready")
-        subsets = self.api.get("/api/v1/namespaces/default/endpoints/kubernetes").get("subsets") or []
-        return [each["ip"] for subset in subsets for each in subset.get("addresses", ())]
 
     def node_certificate(self, name: str, headers: email.message.Message) -> bytes:
         node, password = headers.get("rke2-Node-Name", "").lower(), headers.get("rke2-Node-Password", "")
@@ -216,7 +193,7 @@ class Supervisor:
                     super().finish_request(t.cast(t.Any, wrapped), client_address)
 
             def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-                log("debug", "http: TLS handshake error from %s:%d" % client_address[:2])
+                pass
 
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain("%s.crt" % pair, "%s.key" % pair)

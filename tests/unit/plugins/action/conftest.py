@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import Cluster
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster_support import Cluster
 
 Data = t.Dict[str, t.Any]
 

@@ -16,8 +16,8 @@ import yaml
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_plan, gpu_cluster_wait
 from ansible_collections.gpufleet.node.plugins.modules import gpu_cluster_plan as documentation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod, waiting
 
 Data = t.Dict[str, t.Any]
 

@@ -16,16 +16,16 @@ import pytest
 from ansible import constants
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_access
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig import config
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import run_cleaner, runs
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig_support import config
 
 
 @pytest.fixture(name="local", autouse=True)
 def fixture_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
     monkeypatch.setattr(runs, "controller", os.getpid)  # the parent of the first process of a namespace has no PID
-    monkeypatch.setattr(runs, "_remove_at_end", lambda _directory: None)  # pytest removes it
+    monkeypatch.setattr(run_cleaner, "start", lambda _directory: None)  # pytest removes it
 
 
 def run(**arguments: t.Any) -> t.Dict[str, t.Any]:

@@ -11,12 +11,12 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_compare
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check_run
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.pod_check import Device
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.pod_check_run import Checked
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_check, device_jobs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Device
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node
 
 Data = t.Dict[str, t.Any]
 PLAN: Data = {
@@ -42,7 +42,7 @@ class Run:
         self.pods: t.List[t.Any] = []
         self.shown: t.List[str] = []
         self.read: t.List[Data] = []
-        monkeypatch.setattr(pod_check_run, "check", lambda _api, *given: self.pods.append(given) or CHECKED)
+        monkeypatch.setattr(device_check, "check", lambda _api, *given: self.pods.append(given) or CHECKED)
         monkeypatch.setattr(gpu_cluster_compare, "show", self.shown.append)
 
     def __call__(self, item: Data, check_mode: bool = False, plan: Data = PLAN, **given: t.Any) -> Data:
@@ -70,7 +70,7 @@ def test_pods_check_the_gpus_of_nodes_that_are_ready(run: Run) -> None:
     result = run(READY)
     ((expected, options),) = run.pods
     assert expected == {"a": ExpectedNode({"nvidia.com/gpu": 7})}
-    assert options == pod_check_run.Options("mixed", True, "ns", "nvidia", "i", 20)
+    assert options == device_jobs.Options("mixed", True, "ns", "nvidia", "i", 20)
     assert result["problems"] == {"a": ["a device is missing"], "b": []}
     assert result["devices"] == [{"node": "a", "resource": "nvidia.com/gpu", "uuid": "MIG-1"}]
     assert result["warnings"] == ["1 GPU was not checked"]
@@ -85,8 +85,8 @@ def test_the_gpus_are_not_checked_with_pods(run: Run, given: Data) -> None:
 @pytest.mark.parametrize(("managed", "playbook"), [(False, "site.yml"), (True, "managed_cluster.yml")])
 def test_differences_of_objects_chart_and_nodes(run: Run, managed: bool, playbook: str) -> None:
     result = run(NOT_YET, plan={**PLAN, "outdated": ["namespace"]}, helm_changes=True, managed=managed)
-    differs = "%s in the cluster: not as in the variables. Run " + playbook
-    assert result["problems"] == {"a": [differs % "namespace", differs % "chart", UNREADY], "b": []}
+    differs = "the cluster does not match the variables: %s. Run " + playbook
+    assert result["problems"] == {"a": [differs % "namespace", differs % "Helm release plugin", UNREADY], "b": []}
     assert run.pods == []
 
 

@@ -17,17 +17,22 @@ from ansible_collections.gpufleet.node.plugins.action import (
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import DEPLOY, Cluster
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster_support import DEPLOY, Cluster
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra_support import (
     PLUGIN,
     claim,
     driver,
     mig,
     resource_slice,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, pod, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import (
+    node,
+    patched,
+    pod,
+    user,
+)
 
 Data = t.Dict[str, t.Any]
 HELD = "gpu-0-mig-" + gpu(0)["uuid"].lower()
@@ -191,7 +196,7 @@ def fixture_dra(run: t.Callable[..., Data]) -> t.Callable[..., Data]:
     return lambda module, cluster, **given: run(module, cluster, **{"allocator": "dra", "variables": off(), **given})
 
 
-CHANGED = [{"uuid": gpu(0)["uuid"], "mode": {"before": False, "wanted": True}, "reset_required": False, "kept": []}]
+CHANGED = [{"uuid": gpu(0)["uuid"], "mode": {"before": False, "desired": True}, "reset_required": False, "kept": []}]
 
 
 @pytest.mark.parametrize(

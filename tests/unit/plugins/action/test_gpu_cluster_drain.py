@@ -17,8 +17,15 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record, workloads
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import BUDGET, DEPLOY, OTHER, OWN, Cluster
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import (
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.operands import OPERANDS
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster_support import (
+    BUDGET,
+    DEPLOY,
+    OTHER,
+    OWN,
+    Cluster,
+)
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import (
     node,
     patched,
     plugin,
@@ -101,7 +108,7 @@ def test_a_pod_that_must_not_be_evicted(run: t.Callable[..., Data]) -> None:
 def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Callable[..., Data], drained: bool) -> None:
     """Its GPUs may have been changed if it was drained."""
     left = patched(node("a"), record.cordon(node("a"), ENDED))
-    cluster = Cluster(patched(left, record.pause(left, ENDED)) if drained else left, user("bare", owner=""))
+    cluster = Cluster(patched(left, record.pause(left, ENDED, OPERANDS)) if drained else left, user("bare", owner=""))
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
     assert ("It was out of service before, and remains so" in message) is drained

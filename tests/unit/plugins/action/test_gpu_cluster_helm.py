@@ -11,8 +11,8 @@ import typing as t
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_helm
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import waiting
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import waiting
 
 Data = t.Dict[str, t.Any]
 

@@ -14,8 +14,8 @@ from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import OTHER, Cluster
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster_support import OTHER, Cluster
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, patched, pod
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"

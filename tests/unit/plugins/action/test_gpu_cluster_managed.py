@@ -10,8 +10,8 @@ import re
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_managed
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node
 
 Data = t.Dict[str, t.Any]
 TYPE, GROUP = "node.kubernetes.io/instance-type", "eks.amazonaws.com/nodegroup"

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_permissions
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
 Data = t.Dict[str, t.Any]
 AWAY = {"failed": True, "msg": "Connection refused"}

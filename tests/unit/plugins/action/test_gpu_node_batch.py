@@ -9,7 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_node_batch
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
 Data = t.Dict[str, t.Any]
 EVERY = ("b", "a", "c", "d")
@@ -18,15 +18,21 @@ EVERY = ("b", "a", "c", "d")
 @pytest.fixture(name="run")
 def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Tuple[Data, t.List[str]]]:
     def run(
-        current: str, failed: str = "", every: t.Sequence[str] = EVERY, check: bool = False, **arguments: t.Any
+        current: str,
+        failed: str = "",
+        every: t.Sequence[str] = EVERY,
+        check: bool = False,
+        done: str = "",
+        **arguments: t.Any,
     ) -> t.Any:
         shown: t.List[str] = []
         monkeypatch.setattr(gpu_node_batch, "show", shown.append)
         alive = [host for host in every if host not in failed]
         plays = {"ansible_play_hosts_all": every, "ansible_play_hosts": alive, "ansible_play_batch": list(current)}
+        groups = {"gpu_cluster_done": list(done)} if done else {}
         batch = action(gpu_node_batch, "gpu_node_batch", arguments)
         batch._task.check_mode = check
-        return batch.run(task_vars=plays), shown
+        return batch.run(task_vars={**plays, "groups": groups}), shown
 
     return run
 
@@ -34,10 +40,10 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Tuple[Data
 def test_the_progress(run: t.Callable[..., t.Any]) -> None:
     assert run("b") == ({"changed": False}, ["Done: none. Failed: none. Now: b. Left: a, c, d"])
     assert run("c", failed="a", most=25)[1] == ["Done: b. Failed: a. Now: c. Left: d"]
-    assert run("b", sorted=True)[1] == ["Done: a. Failed: none. Now: b. Left: c, d"]
-    assert run("c", done_before=["e", "b"])[1] == ["Done: e, b, a. Failed: none. Now: c. Left: d"]
+    assert run("b", scope="pending")[1] == ["Done: a. Failed: none. Now: b. Left: c, d"]
+    assert run("c", done="eb", scope="pending")[1] == ["Done: e, a, b. Failed: none. Now: c. Left: d"]
     assert run("c", check=True)[1] == ["Checked: b, a. Failed: none. Now: c. Left: d"]
-    assert run("b", every="b", done_before=["a"])[1] == ["Done: a. Failed: none. Now: b. Left: none"]
+    assert run("b", every="b", done="a", scope="pending")[1] == ["Done: a. Failed: none. Now: b. Left: none"]
 
 
 def test_long_lists_are_cut(run: t.Callable[..., t.Any]) -> None:
@@ -47,7 +53,7 @@ def test_long_lists_are_cut(run: t.Callable[..., t.Any]) -> None:
 
 @pytest.mark.parametrize("hosts", ["bacd", "c"])
 def test_plays_without_batches_show_no_progress(run: t.Callable[..., t.Any], hosts: str) -> None:
-    assert run(hosts, after_batches=hosts == "c")[1] == []
+    assert run(hosts, scope="cluster" if hosts == "c" else "node")[1] == []
 
 
 def test_a_failure_stops_the_next_batch(run: t.Callable[..., t.Any]) -> None:
@@ -58,5 +64,5 @@ def test_a_failure_stops_the_next_batch(run: t.Callable[..., t.Any]) -> None:
 
 
 def test_plays_after_the_batches_tolerate_no_failure(run: t.Callable[..., t.Any]) -> None:
-    result, _shown = run("bcd", failed="a", most=100, after_batches=True)
+    result, _shown = run("bcd", failed="a", most=100, scope="cluster")
     assert result["msg"].startswith("Nothing else was changed, because of a")

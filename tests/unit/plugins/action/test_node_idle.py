@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import node_idle
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import Data, action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import Data, action, host
 
 BUSY = {"clients": [{"pid": 1, "name": "work"}], "msg": "processes use its GPUs: PID 1 (work)"}
 IDLE: Data = {"clients": [], "msg": ""}

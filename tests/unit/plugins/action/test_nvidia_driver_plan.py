@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action.nvidia_driver_plan import ActionModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver import Data, gpu, table
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver_support import Data, gpu, table
 
 DEBIAN_12 = {
     "os_family": "Debian",

@@ -14,7 +14,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import nvidia_mig_differences
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import Data, action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import Data, action, host
 
 NOW = datetime.datetime(2030, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
 CHANGE = "2030-01-01 00:00:00 UTC by bob@elsewhere\n"

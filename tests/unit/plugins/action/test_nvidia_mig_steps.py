@@ -11,8 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import nvidia_mig_steps
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import SEVEN, Data, action, host
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import SEVEN, Data, action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 REASON = "GPU 1 is in use"
 BUSY = {"reason": REASON, "clients": [{"pid": 7, "name": "training"}]}

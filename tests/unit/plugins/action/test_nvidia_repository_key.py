@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import nvidia_repository_key
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import Data, action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import Data, action, host
 
 ONE, OTHER = "A" * 40, "B" * 40
 KEY = {"role": "rke2", "src": "https://example.invalid/key", "dest": "/etc/key"}
@@ -61,9 +61,9 @@ def test_nothing_is_imported_without_a_verified_key() -> None:
     assert node.run(check=True, rpm=True)["changed"]
 
 
-def test_a_failed_import_names_the_host() -> None:
+def test_a_failed_import_is_the_result() -> None:
     result = Node({"changed": True, "fingerprints": [ONE]}, {"failed": True, "msg": "no gpg"}).run(rpm=True)
-    assert (result["failed"], result["changed"], result["msg"]) == (True, True, "a: no gpg")
+    assert (result["failed"], result["changed"], result["msg"]) == (True, True, "no gpg")
 
 
 def test_keys_that_stay_in_rpm_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,10 @@ def test_an_agent() -> None:
     assert (result["changed"], result["problems"]) == (False, [])
     assert (result["plan"]["type"], result["plan"]["server_url"]) == ("agent", "https://192.0.2.1:9345")
     assert result["warnings"] == []
+    assert result["differences"] == ["RKE2 v1.35.7+rke2r1 is not installed. Run site.yml --tags rke2"]
+    version = {"version": "v1.35.7+rke2r1"}
+    own = {"recorded": {**result["plan"]["record"], "type": "agent"}, **version, "active": "agent"}
+    assert run(given_arguments={"states": {"gpu-1": {"state": {**STATE, **own}}}})["differences"] == []
 
 
 def test_facts_that_replace_variables() -> None:

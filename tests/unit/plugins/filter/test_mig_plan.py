@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import (
     H100,
     LOST,
     UNKNOWN,
@@ -88,7 +88,7 @@ def test_mig_is_enabled_where_it_is_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "current, wanted, board, message",
+    "current, desired, board, message",
     [
         ([], {"3g.40gb": 3}, "A100-80GB", "^A100-80GB: 3g.40gb: 3 does not fit"),
         ([], {"1g.5gb": 3}, "A100-80GB", "A100-80GB has no profile 1g.5gb: use one of 1g.10gb"),
@@ -128,9 +128,9 @@ def test_mig_is_enabled_where_it_is_off() -> None:
         (gpu(0, current=None), {}, "A100-80GB", "Tesla T4. does not support MIG"),
     ],
 )
-def test_refusals(current: t.Any, wanted: t.Any, board: t.Optional[str], message: str) -> None:
+def test_refusals(current: t.Any, desired: t.Any, board: t.Optional[str], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
-        mig_plan(current, wanted, board)
+        mig_plan(current, desired, board)
 
 
 def test_a_compute_instance_of_the_other_kind_is_recreated() -> None:

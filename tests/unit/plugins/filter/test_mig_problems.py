@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import models
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import LOST, NOT_ROOT, gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import LOST, NOT_ROOT, gpu
 
 mig_problems = FilterModule().filters()["mig_problems"]
 BOARDS = ["A100-80GB", "A100-80GB"]
@@ -22,8 +22,8 @@ UUID = "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"
 
 def entry(devices: object, **mig_devices: int) -> t.Dict[str, t.Any]:
     """Profiles are written with underscores: _3g_40gb."""
-    wanted = {name[1:].replace("_", "."): count for name, count in mig_devices.items()}
-    return {"devices": devices, "mig_enabled": True, "mig_devices": wanted}
+    desired = {name[1:].replace("_", "."): count for name, count in mig_devices.items()}
+    return {"devices": devices, "mig_enabled": True, "mig_devices": desired}
 
 
 @pytest.mark.parametrize("gpus", [None, [], BOARDS, [gpu(0), gpu(1)]], ids=["unknown", "none", "boards", "facts"])

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gp
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import gpu, models
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils import facts
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils import facts_support
 
 pytestmark = pytest.mark.slow  # thousands of nodes each
 
@@ -131,7 +131,7 @@ def test_facts_and_device_ids_are_validated_as_their_product(entries: t.Any, boa
     layout = layouts.parse(entries)
     chosen = [data.draw(st.sampled_from(PRODUCTS[model])) for model in boards]
     node = [
-        facts.gpu(index, uuid=UUIDS[index], pci_device_id="0x%08X" % device, name=name)
+        facts_support.gpu(index, uuid=UUIDS[index], pci_device_id="0x%08X" % device, name=name)
         for index, (device, name) in enumerate(chosen)
     ]
     verdict = supported(layout, boards, chosen)

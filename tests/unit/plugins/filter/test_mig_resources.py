@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import (
     H100,
     UNKNOWN,
     gpu,

@@ -24,7 +24,7 @@ LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}
 # Each plugin with valid arguments.
 CALLS: t.Dict[t.Callable[..., t.Any], t.Dict[str, t.Any]] = {
     mig_feasible: {"mig_devices": {"1g.10gb": 7}, "board": BOARD},
-    mig_plan: {"current": [], "wanted": {"1g.10gb": 7}, "board": BOARD},
+    mig_plan: {"current": [], "desired": {"1g.10gb": 7}, "board": BOARD},
     mig_map: {"value": {"1g.10gb": 7}, "board": BOARD, "width": 80},
     mig_resources: {"value": LAYOUT, "strategy": "mixed", "gpus": [BOARD], "board": BOARD},
     mig_parted: {"value": LAYOUT, "name": "site", "gpus": [BOARD], "board": BOARD},
@@ -39,7 +39,7 @@ WRONG: t.List[t.Any] = [
 RIGHT: t.Dict[t.Tuple[t.Callable[..., t.Any], str], t.Collection[str]] = {
     (mig_feasible, "mig_devices"): ("[]", "{}"),
     (mig_plan, "current"): ("[]",),
-    (mig_plan, "wanted"): ("[]", "{}"),
+    (mig_plan, "desired"): ("[]", "{}"),
     (mig_map, "value"): ("[]", "{}"),
     (mig_map, "width"): ("None", "7"),
     (mig_parted, "name"): ("'text'", repr("x" * 5000)),

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Process
-from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import idle, units
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import idle, processes
 
 UNIT = "0::/system.slice/nvidia-dcgm.service\n"
 JOB = "0::/system.slice/slurmstepd.scope/job_1\n"
@@ -32,7 +32,7 @@ def backend(*gpus):
 @pytest.fixture(name="processes")
 def fixture_processes(tmp_path, monkeypatch):
     """Add a process with a control group and open files."""
-    monkeypatch.setattr(units, "PROCESSES", str(tmp_path))
+    monkeypatch.setattr(processes, "PROCESSES", str(tmp_path))
 
     def add(pid, group, *opened):
         (tmp_path / str(pid) / "fd").mkdir(parents=True)

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages imp
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import node_packages as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
-from .running import cycle, run
+from .module_support import cycle, run
 
 OLD, NEW = "580.105.08-1", "580.126.20-1"
 CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
@@ -34,7 +34,6 @@ INSTALL = "^(?!.*--simulate).*--yes "  # the pattern of the command that changes
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7"
 DRIVER = {
     "role": "nvidia_driver",
-    "host": "gpu-1",
     "packages": [CUDA],
     "branch": "580",
     "family": ["*nvidia*", "libcuda*", "!*container*"],
@@ -232,7 +231,7 @@ def test_foreign_holds_are_kept(node, driver):
     driver()
     assert recorded()["held"] == [CUDA]
     result = driver(upgrade=True)
-    assert "gpu-1: somebody else holds libcuda1 %s, which blocks driver 580.126.20" % OLD in result["msg"]
+    assert "somebody else holds libcuda1 %s, which blocks driver 580.126.20" % OLD in result["msg"]
     assert node.state == {LIBRARY: ["hi ", OLD], CUDA: ["hi ", OLD]}
 
 
@@ -240,7 +239,9 @@ def test_a_removed_hold_is_set_again(node, driver):
     driver()
     node.state[CUDA][0] = "ii "
     verified = driver(state="verified")
-    assert verified["problems"] == ["not held, so a system upgrade changes the version: " + CUDA]
+    assert verified["problems"] == [
+        "not held, so a system upgrade changes the version: %s. Run site.yml --tags driver" % CUDA
+    ]
     assert verified["differences"] == []  # a hold interrupts nothing, so that the node is not drained for it
     assert driver(check=True)["changed"]
     assert driver()["changed"]
@@ -252,7 +253,7 @@ def test_holds_of_an_interrupted_run_belong_to_the_role(node, driver, monkeypatc
     node.install(CUDA, NEW)
     node.install(LIBRARY, NEW, "hi ")
     with monkeypatch.context() as patch:
-        patch.setattr(installation, "update_record", lambda *_given: 1 / 0)
+        patch.setattr(installation, "record_packages", lambda *_given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             driver()
     assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
@@ -367,7 +368,7 @@ def test_packages_that_the_role_did_not_install_are_not_removed(node, driver, ch
     node.conflicts = {LIBRARY: ["game"]}
     message = driver(check)["msg"]
     assert message == (
-        "gpu-1: installing nvidia-driver-cuda=%s would remove game, which this role does not manage: remove it yourself, "
+        "installing nvidia-driver-cuda=%s would remove game, which this role does not manage: remove it yourself, "
         "or choose another branch or version" % NEW
     )
     assert (list(node.state), pinned(node), recorded()) == (["game"], None, {})
@@ -432,7 +433,7 @@ def test_verified_reads_only(node, driver):
     result = driver(state="verified")
     assert result["changed"] is False
     assert "no package of the driver is installed" in result["problems"][0]
-    assert result["differences"] == result["problems"]
+    assert result["problems"] == [each + ". Run site.yml --tags driver" for each in result["differences"]]
     driver()
     node.calls.clear()
     assert driver(state="verified")["problems"] == []
@@ -519,7 +520,7 @@ def test_waits_for_a_running_installation(node, driver):
 def test_waiting_for_the_lock_is_limited(node, driver):
     node.answers.append((INSTALL, 100, LOCKED))
     message = driver()["msg"]
-    assert message.startswith("gpu-1: Another package manager is running on the node: wait for it to finish")
+    assert message.startswith("Another package manager is running on the node: wait for it to finish")
     assert "lock-frontend" in message
     assert recorded()["installed"] == []
 
@@ -538,7 +539,7 @@ def test_a_failed_build_is_reported_with_the_end_of_its_log(node, driver):
     node.install(CUDA, NEW, "iF ")
     node.answers.append(("dpkg --configure", 1, "dpkg: error processing package"))
     message = driver()["msg"]
-    assert "gpu-1: The kernel module could not be built" in message
+    assert "The kernel module could not be built" in message
     assert "Half installed: nvidia-driver-cuda (half-configured)" in message
     assert "The end of %s:\nmake\nnv-pci.c:237: error: too few arguments" % log in message
     assert "Output of the package manager:\nError! Bad return status" in message
@@ -620,7 +621,7 @@ def test_the_roles_source_is_kept_if_another_one_is_broken(node, driver):
     source.write_text("")
     node.answers.append(("update", 100, UNSIGNED.replace("mirror", "other")))
     message = driver(repository={"url": URL, "file": str(source), "added": True})["msg"]
-    assert message.startswith("gpu-1: The package sources cannot be used (the role's is %s)." % URL)
+    assert message.startswith("The package sources cannot be used (the role's is %s)." % URL)
     assert source.exists()
 
 
@@ -654,7 +655,7 @@ def test_a_transient_error_is_retried(node, driver):
 def test_an_unavailable_version(node, driver):
     message = driver(version="580.1.2")["msg"]
     assert message.startswith(
-        "gpu-1: driver 580.1.2 cannot be installed: nvidia-driver-cuda is offered as 580.126.20, 580.105.08"
+        "driver 580.1.2 cannot be installed: nvidia-driver-cuda is offered as 580.126.20, 580.105.08"
     )
     assert pinned(node) is None
 
@@ -694,7 +695,7 @@ def test_other_users_cannot_hold_the_lock(node, driver):
 
 def test_a_node_without_the_package_manager(node, driver):
     node.answers += [("dpkg-query", 127, "dpkg-query: No such file or directory")] * 2
-    assert "gpu-1: The package manager's output has the reason" in driver()["msg"]
+    assert "The package manager's output has the reason" in driver()["msg"]
 
 
 # --- Remove -----------------------------------------------------------------------------------------------------------
@@ -746,7 +747,7 @@ def test_packages_that_somebody_else_holds_are_not_removed(node, driver, check):
     node.state[CUDA][0] = "hi "
     before = json.dumps([node.state, recorded(), pinned(node)])
     message = driver(check, state="absent")["msg"]
-    assert message.startswith("gpu-1: somebody else holds nvidia-driver-cuda, which nvidia_driver installed")
+    assert message.startswith("somebody else holds nvidia-driver-cuda, which nvidia_driver installed")
     assert json.dumps([node.state, recorded(), pinned(node)]) == before
     node.state[CUDA][0] = "ii "
     assert driver(check, state="absent")["changed"]

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages imp
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import node_packages as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
-from .running import run
+from .module_support import run
 
 pytestmark = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="only Debian and Ubuntu have apt and dpkg-deb")
 
@@ -105,7 +105,7 @@ def fixture_root(tmp_path, monkeypatch):
 
 
 def driver(check=False, **more):
-    given = {"role": "nvidia_driver", "host": "gpu-1", "manager": "apt", "packages": [CUDA], "lock_timeout": 0}
+    given = {"role": "nvidia_driver", "manager": "apt", "packages": [CUDA], "lock_timeout": 0}
     given["family"] = ["*nvidia*", "libcuda*"]
     return run(node_packages.main, check, **{**given, **more})
 
@@ -169,7 +169,7 @@ def test_an_upgrade_of_a_held_driver_removes_no_packages_of_others(root, check):
     root.offer_driver("580.126.20", conflicts="game")
     root.run("apt-get", "update")
     result = driver(check, branch="580", upgrade=True)
-    assert result["msg"].startswith("gpu-1: installing %s=580.126.20-1 would remove game, which this role" % CUDA)
+    assert result["msg"].startswith("installing %s=580.126.20-1 would remove game, which this role" % CUDA)
     assert root.state() == before
 
 
@@ -193,7 +193,7 @@ def test_kernel_modules_of_others_do_not_stay_beside_the_driver(root, check, nam
     assert result["changed"] != stays
     assert (root.state() == before) == (check or stays)
     if stays:
-        words = "gpu-1: %s %s, which this role did not install, would stay beside driver 580.126.09" % (name, version)
+        words = "%s %s, which this role did not install, would stay beside driver 580.126.09" % (name, version)
         assert result["msg"].startswith(words)
 
 
@@ -208,7 +208,7 @@ def test_a_foreign_hold_on_a_dependency_blocks_the_preview_too(root, check):
     root.offer_driver("580.126.20", depends="tool (>= 2)")
     root.run("apt-get", "update")
     assert driver(check, branch="580", upgrade=True)["msg"] == (
-        "gpu-1: somebody else holds tool 1, which blocks driver 580.126.20. Release them (apt-mark unhold)"
+        "somebody else holds tool 1, which blocks driver 580.126.20. Release them (apt-mark unhold)"
     )
     assert root.state() == before
 

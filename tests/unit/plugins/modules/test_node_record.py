@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common import record
 from ansible_collections.gpufleet.node.plugins.modules import node_record
 
-from .running import cycle, run
+from .module_support import cycle, run
 
 
 @pytest.fixture(name="path", autouse=True)

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import cdi
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_cdi
 
-from .running import cycle, run
+from .module_support import cycle, run
 
 # Prints the file "devices", and the specification in the file "json". Creates nodes as a file "tool" does.
 NVIDIA_CTK = """#!/bin/sh
@@ -154,17 +154,19 @@ def test_create_change_and_remove(node):
 
 def test_a_specification_is_written_once(node):
     result = node.run()
-    assert (result["changed"], result["matches"], result["reason"]) == (True, False, "outdated")
+    assert (result["changed"], bool(result["problems"]), result["reason"]) == (True, False, "outdated")
+    assert result["msg"].endswith("did not list the GPUs and MIG devices of the node, and has been written")
     assert node.specification.read_text() == "GPU-1\n\n"
     assert node.specification.stat().st_mode & 0o777 == 0o644
     result = node.run()
-    assert (result["changed"], result["matches"], result["reason"]) == (False, True, "current")
+    assert (result["changed"], bool(result["problems"]), result["reason"]) == (False, False, "current")
     assert node.calls() == []
 
 
 def test_check_mode_only_compares(node):
     result = node.run(check=True)
-    assert (result["changed"], result["matches"], result["reason"]) == (True, False, "outdated")
+    assert (result["changed"], result["reason"]) == (True, "outdated")
+    assert result["problems"] == [result["msg"] + ". Run site.yml --tags toolkit"]
     assert not node.specification.exists()
 
 
@@ -222,7 +224,7 @@ def test_without_devices_no_specification_and_no_failed_unit_is_left(node):
     assert node.specification.exists() and node.calls() == []
 
     result = node.run()
-    assert (result["changed"], result["matches"]) == (True, False)
+    assert result["changed"] and result["msg"].endswith("and has been removed")
     assert not node.specification.exists()
     assert node.calls() == [
         "stop nvidia-cdi-refresh.path",
@@ -230,7 +232,15 @@ def test_without_devices_no_specification_and_no_failed_unit_is_left(node):
         "reset-failed nvidia-cdi-refresh.path nvidia-cdi-refresh.service",
     ]
     result = node.run()
-    assert (result["changed"], result["matches"], result["reason"]) == (False, True, "no_devices")
+    assert (result["changed"], bool(result["problems"]), result["reason"]) == (False, False, "no_devices")
+
+
+def test_without_devices_and_specification_only_the_units_are_stopped(node):
+    node.unit(cdi.SERVICE, "failed")
+    node.gpus = [gpu(0, mig=True)]
+    (node.work / "error").write_text("failed to get spec: empty device edits\n")
+    result = node.run()
+    assert (result["changed"], result["problems"], result["reason"]) == (True, [], "no_devices")
 
 
 @pytest.mark.parametrize(("missing", "reason"), [("driver", "no_driver"), ("bin/nvidia-ctk", "no_toolkit")])
@@ -238,7 +248,7 @@ def test_nothing_to_compare(node, missing, reason):
     (node.work / missing).unlink()
     node.specification.write_text("GPU-0\n")
     result = node.run()
-    assert (result["changed"], result["reason"], result["matches"]) == (False, reason, reason == "no_driver")
+    assert (result["changed"], result["reason"], result["problems"] == []) == (False, reason, reason == "no_driver")
     assert node.specification.exists()
 
 
@@ -283,7 +293,7 @@ def test_missing_device_nodes_are_created_or_an_error(node, gpus, devices, contr
     node.specification.write_text("GPU-0\n")
 
     result = node.run(check=True)
-    assert (result["changed"], result["matches"], result["reason"]) == (True, False, "incomplete")
+    assert (result["changed"], result["reason"]) == (True, "incomplete")
     assert "nvidia-ctk leaves out of the CDI specification: " + words in result["problems"][0]
     assert node.calls() == []
 
@@ -297,7 +307,7 @@ def test_nodes_that_nvidias_tools_create(node):
     node.json(["/dev/nvidia0"], control=[])
     node.tool(["/dev/nvidia0"])
     result = node.run()
-    assert (result["changed"], result["matches"], result["reason"]) == (True, False, "incomplete")
+    assert (result["changed"], bool(result["problems"]), result["reason"]) == (True, False, "incomplete")
     assert node.calls() == ["nvidia-ctk system create-device-nodes --control-devices --load-kernel-modules"]
     assert node.specification.read_text() == "GPU-1\n\n"
     assert not node.run()["changed"]

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit impo
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
-from .running import cycle, run
+from .module_support import cycle, run
 
 PASSWORD = "registry-password"
 OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD
@@ -450,11 +450,11 @@ def test_a_service_that_does_not_work_with_the_new_configuration_gets_the_former
         node.run()
     before = node.files()
     (node.work / problem).write_text("true\n")  # the drop-in with default_runtime
-    result = node.run(host="node-1", default_runtime=True)
+    result = node.run(default_runtime=True)
     assert result["failed"]
-    reason = "node-1: containerd does not start with the new configuration: containerd: cannot use this. "
-    assert result["msg"].startswith(reason if problem == "fails" else "node-1: containerd has no healthy CRI plugin")
-    assert result["msg"].endswith("The former configuration was restored, and containerd runs with it.")
+    reason = "containerd does not start with the new configuration: containerd: cannot use this. "
+    assert result["msg"].startswith(reason if problem == "fails" else "containerd has no healthy CRI plugin")
+    assert result["msg"].endswith("The former configuration was restored, and containerd runs with it")
     assert node.files() == before
     assert node.run(state="checked")["cri_healthy"]
     again = node.run(default_runtime=True)
@@ -468,7 +468,7 @@ def test_after_an_interrupted_run_the_owners_configuration_is_the_former_one(nod
     node.started(60)
     (node.work / "fails").write_text("nvidia\n")
     result = node.run()
-    assert result["msg"].endswith("The former configuration was restored, and containerd runs with it.")
+    assert result["msg"].endswith("The former configuration was restored, and containerd runs with it")
     assert node.files() == before
 
 
@@ -476,7 +476,7 @@ def test_a_service_that_starts_with_no_configuration(node):
     node.own(node.config, OWNERS)
     (node.work / "fails").write_text("version\n")
     result = node.run()
-    assert result["msg"].endswith("containerd does not start with it either: containerd: cannot use this.")
+    assert result["msg"].endswith("containerd does not start with it either: containerd: cannot use this")
 
 
 def test_undo_restarts_a_service_unless_it_is_stopped(node):

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.common impor
 from ansible_collections.gpufleet.node.plugins.module_utils._module.driver import load as driver_load
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_driver_load
 
-from .running import run
+from .module_support import run
 
 NEW, OLD = "580.126.20", "580.126.09"
 REJECTED = "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service"

@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.
     FakeBackend,
     FakeGpu,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import module_support
 
 MIXED = {"3g.20gb": 1, "1g.5gb": 2}
 
@@ -48,7 +48,7 @@ def fixture_node(tmp_path, monkeypatch):
             if entries:
                 options["layout"] = list(entries)
             monkeypatch.setattr(select, "open_backend", lambda _choice: self.opened())
-            return running.run(nvidia_mig.main, check=check, diff=diff, **options)
+            return module_support.run(nvidia_mig.main, check=check, diff=diff, **options)
 
     return Node
 
@@ -112,7 +112,7 @@ def test_results_list_kept_created_and_destroyed_instances(node):
     assert found["index"] == 0
     assert found["uuid"] == gpu.uuid
     assert found["pci_bus_id"] == "00000000:07:00.0"
-    assert found["mode"] == {"before": True, "wanted": True, "current": True, "pending": True}
+    assert found["mode"] == {"before": True, "desired": True, "current": True, "pending": True}
     assert places(found["kept"]) == ["1g.5gb at 0:1"]
     assert places(found["destroyed"]) == ["2g.10gb at 2:2"]
     assert places(found["created"]) == ["1g.5gb at 1:1", "3g.20gb at 4:4"]
@@ -195,7 +195,7 @@ def test_turning_mig_off_destroys_the_instances(node):
     result = node(gpu).run(off(), reset=True)
     assert result["changed"]
     assert places(result["gpus"][0]["destroyed"]) == ["1g.5gb at 0:1"]
-    assert result["gpus"][0]["mode"] == {"before": True, "wanted": False, "current": False, "pending": False}
+    assert result["gpus"][0]["mode"] == {"before": True, "desired": False, "current": False, "pending": False}
     assert "MIG off" in result["diff"]["after"]
 
 
@@ -213,7 +213,7 @@ def test_a_mode_change_that_needs_a_reset_is_reported_and_is_not_a_failure(node)
     assert result["reset_required"] is True
     assert result["reboot_required"] is False
     assert result["gpus"][0]["reset_required"] is True
-    assert result["gpus"][0]["mode"] == {"before": False, "wanted": True, "current": False, "pending": True}
+    assert result["gpus"][0]["mode"] == {"before": False, "desired": True, "current": False, "pending": True}
     assert [operation["kind"] for operation in result["operations"]] == ["set_mode"]
     (warning,) = warnings(result)
     assert "reset: true" in warning
@@ -445,7 +445,7 @@ def test_profiles_known_only_with_mig_on_are_planned_then(node):
     assert [operation["kind"] for operation in checked["operations"]] == ["set_mode"]
     done = driver.run(on(MIXED))
     assert done["gpus"][0]["deferred"] is False
-    assert done["gpus"][0]["mode"] == {"before": False, "wanted": True, "current": True, "pending": True}
+    assert done["gpus"][0]["mode"] == {"before": False, "desired": True, "current": True, "pending": True}
     assert len(done["gpus"][0]["created"]) == 3
     assert driver.run(on(MIXED))["changed"] is False
 

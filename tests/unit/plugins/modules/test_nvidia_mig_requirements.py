@@ -10,15 +10,15 @@ import os
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import requirements, units
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import processes, requirements
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_requirements
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import module_support
 
 
 @pytest.fixture(name="node")
 def fixture_node(tmp_path, monkeypatch):
     """Return the problems of a node with these enabled units. The machine's own processes may be a MIG manager."""
-    monkeypatch.setattr(units, "PROCESSES", str(tmp_path / "proc"))
+    monkeypatch.setattr(processes, "PROCESSES", str(tmp_path / "proc"))
 
     def node(*enabled, **options):
         from ansible.module_utils.basic import AnsibleModule
@@ -29,7 +29,7 @@ def fixture_node(tmp_path, monkeypatch):
 
         monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: "/bin/" + name)
         monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
-        return running.run(nvidia_mig_requirements.main, **options)["problems"]
+        return module_support.run(nvidia_mig_requirements.main, **options)["problems"]
 
     return node
 
@@ -76,5 +76,5 @@ def test_a_node_without_systemd(tmp_path, monkeypatch):
     from ansible.module_utils.basic import AnsibleModule
 
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: None)
-    monkeypatch.setattr(units, "PROCESSES", str(tmp_path))
-    assert running.run(nvidia_mig_requirements.main)["problems"] == []
+    monkeypatch.setattr(processes, "PROCESSES", str(tmp_path))
+    assert module_support.run(nvidia_mig_requirements.main)["problems"] == []

@@ -13,9 +13,9 @@ import signal
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import services, units
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import processes, services
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_services
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import module_support
 
 DCGM, PERSISTENCED, OTHER = "nvidia-dcgm.service", "nvidia-persistenced.service", "ssh.service"
 CLIENTS = {"clients": ["*dcgm.service"], "mode_clients": [PERSISTENCED]}
@@ -55,7 +55,7 @@ class Systemd:
 @pytest.fixture(autouse=True)
 def _no_processes(tmp_path, monkeypatch):
     """The machine's own processes may be a MIG manager of the lab."""
-    monkeypatch.setattr(units, "PROCESSES", str(tmp_path / "proc"))
+    monkeypatch.setattr(processes, "PROCESSES", str(tmp_path / "proc"))
 
 
 def deny(*_given, **_options):
@@ -75,7 +75,7 @@ def fixture_node(tmp_path, monkeypatch):
 
             monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: "/bin/" + name)
             monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
-            return running.run(nvidia_mig_services.main, check, state=state, record=str(self.record), **options)
+            return module_support.run(nvidia_mig_services.main, check, state=state, record=str(self.record), **options)
 
         def recorded(self):
             return json.loads(self.record.read_text())["stopped"]
@@ -86,7 +86,7 @@ def fixture_node(tmp_path, monkeypatch):
 def test_stop_and_start(node):
     systemd = node(DCGM, OTHER)
     for state in ("stopped", "started"):
-        running.cycle(systemd.run, lambda: sorted(systemd.units), state=state, disruption="mode", **CLIENTS)
+        module_support.cycle(systemd.run, lambda: sorted(systemd.units), state=state, disruption="mode", **CLIENTS)
     assert systemd.units == {DCGM, OTHER}
 
 
@@ -243,7 +243,7 @@ def test_a_node_without_systemd_has_no_running_units(tmp_path, monkeypatch):
 
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: None)
     given = {"state": "stopped", "record": str(tmp_path / "record"), "disruption": "mode", "clients": ["x.service"]}
-    assert running.run(nvidia_mig_services.main, **given)["stopped"] == []
+    assert module_support.run(nvidia_mig_services.main, **given)["stopped"] == []
 
 
 def test_a_signal_while_clients_are_stopped_starts_them_again(node):

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.common impor
 from ansible_collections.gpufleet.node.plugins.module_utils._module.keys import repository_key
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_repository_key
 
-from .running import run
+from .module_support import run
 
 FILES = Path(__file__).resolve().parents[3] / "integration" / "targets" / "nvidia_repository_key" / "files"
 KEY = "1082CD0B13E111B631C48F41688C87D898145963"  # as gpg --fingerprint prints it; of renewed.asc too

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.node.plugins.modules import (
     rke2_service,
     rke2_state,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules.running import run
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules.module_support import run
 
 
 def test_artifacts(tmp_path):
@@ -82,7 +82,7 @@ def test_the_service(check, tmp_path, monkeypatch):
     monkeypatch.setattr(service.Rke2Service, "start", lambda self, timeout: started.append(timeout) or ["foo"])
     monkeypatch.setattr(service.Rke2Service, "name", lambda self: "gpu-1")
     monkeypatch.setattr(service.Rke2Service, "nvidia_problem", lambda self: "")
-    found = run(rke2_service.main, check, host="h", type="agent", data_path=str(tmp_path), timeout=7)
+    found = run(rke2_service.main, check, type="agent", data_path=str(tmp_path), timeout=7)
     assert found["changed"] and found["reasons"] == ["it does not run"]
     assert found["diff"] == {"prepared": "Start rke2-agent.service: it does not run\n"}
     assert started == ([] if check else [7])
@@ -93,10 +93,10 @@ def test_the_service(check, tmp_path, monkeypatch):
 def test_a_service_that_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(service.Rke2Service, "reasons", lambda self: [])
     monkeypatch.setattr(service.Rke2Service, "nvidia_problem", lambda self: "It does not have the runtime nvidia.")
-    found = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path))
-    assert found["failed"] and found["msg"] == "gpu-1: It does not have the runtime nvidia."
+    found = run(rke2_service.main, type="agent", data_path=str(tmp_path))
+    assert found["failed"] and found["msg"] == "It does not have the runtime nvidia."
     monkeypatch.setattr(service.Rke2Service, "problems", lambda self: ["x"])
-    checked = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path), state="checked")
+    checked = run(rke2_service.main, type="agent", data_path=str(tmp_path), state="checked")
     assert (checked["changed"], checked["problems"]) == (False, ["x"])
 
 
@@ -115,6 +115,8 @@ def test_labels_and_taints_are_set_with_kubectl(check, tmp_path):
     )  # fmt: skip
     assert found["changed"] and found["changes"] == ["Label a=2", "Taint new=x:NoExecute", "Taint old:NoSchedule-"]
     calls = [line.partition("--request-timeout 30s ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
+    problem = "Labels or taints differ: %s. Run site.yml --tags rke2" % ", ".join(found["changes"])
+    assert found["problems"] == ([problem] if check else [])
     assert calls[0] == "get --output json -- node gpu-1"
     assert calls[1:] == (
         []

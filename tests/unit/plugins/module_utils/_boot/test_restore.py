@@ -88,7 +88,9 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs(tmp_path):
         "solve",
         "explain",
     }  # planning and applying a change
-    needless |= {"smi", "inspect", "futures"}
+    needless |= {"smi", "futures"}
+    if sys.version_info < (3, 14):  # later, traceback imports it
+        needless.add("inspect")
     assert needless.isdisjoint(loaded), needless & loaded
 
 
@@ -256,7 +258,7 @@ def test_waiting_for_another_run_is_limited(boot, tmp_path):
         ('{"version": 1, "layout": [], "time_limit": Infinity}', "time_limit is inf"),
         ('{"version": 1, "layout": [], "driver_wait": NaN}', "driver_wait is nan"),
         ('{"version": 1, "layout": [], "lock_wait": -1}', "lock_wait is -1"),
-        ('{"version": 1, "layout": ' + "[" * 100000, "recursion"),
+        ('{"version": 1, "layout": ' + "[" * 100000, "recursion" if sys.version_info < (3, 14) else "Stack overflow"),
         ('{"version": 1, "layout": [], "gpus": {"first": "GPU-1"}}', "invalid literal"),
         ('{"version": 1, "layout": [], "backend": "dcgm"}', "must be one of auto, nvml, nvidia_smi"),
     ],

@@ -12,7 +12,7 @@ import json
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import helm_chart
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import OWN
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import OWN
 
 Data = t.Dict[str, t.Any]
 

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner as charts_owner
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import daemonset, node
 
 Data = t.Dict[str, t.Any]
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"

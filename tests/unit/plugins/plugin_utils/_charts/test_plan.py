@@ -16,12 +16,12 @@ from kubernetes.client.exceptions import ApiException
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.objects import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import (
     OWN,
     PLUGIN,
     RECORD,
@@ -32,8 +32,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import daemonset, node, pod
 
 Data = t.Dict[str, t.Any]
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
@@ -48,7 +48,7 @@ def test_a_plan_of_the_operator() -> None:
         "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
     assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).values
-    assert [each.title for each in built(found).objects] == ["namespace"] and built(found).labels == []
+    assert [each.definition["kind"] for each in built(found).objects] == ["Namespace"] and built(found).labels == []
     assert (built(found).plugin_labels, built(found).pending) == ([], {})
 
 
@@ -244,8 +244,13 @@ def test_missing_permissions() -> None:
 def test_what_verify_reports() -> None:
     """Without permissions to write."""
     name = built(configured()).expected["a"].config
-    missing = ["namespace", "configurations", "node labels"]
+    missing = [
+        "Namespace gpu-operator (gpu_operator_namespace_privileged)",
+        "ConfigMap gpufleet-mig-configs (nvidia_mig_layout)",
+        "node labels of the MIG manager (nvidia_mig_owner, nvidia_mig_layout)",
+    ]
     assert built(configured()).outdated == missing
+    assert str(built(configured()).helm_chart) == "HelmChart gpu-operator (gpu_operator_*)"
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
     namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
     (config_map,) = written(configured(), "ConfigMap")
@@ -274,7 +279,8 @@ def test_a_namespace_that_exists_keeps_its_owner(exists: bool, privileged: bool)
         "name": "gpu-operator",
         "labels": {**own, **({"pod-security.kubernetes.io/enforce": "privileged"} if privileged else {})},
     }
-    assert ("namespace" in built(found).outdated) is (privileged or not exists)
+    (written_namespace, _config_map) = built(found).objects
+    assert written_namespace.is_current is not (privileged or not exists)
     # Check mode does not create the namespace of the ConfigMap.
     assert [each.in_check_mode for each in built(found).objects] == [True, exists]
 
@@ -397,8 +403,8 @@ def test_old_device_plugins_are_restarted() -> None:
 
 def test_the_runtime_class_of_the_variable_is_read() -> None:
     own = {**PLUGIN, "runtime_class": "other"}
-    assert inputs.objects(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
-    assert inputs.objects(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
+    assert inputs.requests(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
+    assert inputs.requests(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
 
 
 @pytest.mark.parametrize(

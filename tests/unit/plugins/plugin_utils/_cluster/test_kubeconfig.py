@@ -13,7 +13,11 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig import CLUSTER, USER, config
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig_support import (
+    CLUSTER,
+    USER,
+    config,
+)
 
 
 def parts(text: str) -> tuple[t.Any, t.Any]:
@@ -77,7 +81,7 @@ def test_a_cluster_without_an_address_is_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("a: [", "[]", "{}", "current-context: x\ncontexts: []", "[" * 100000, "x" * (kubeconfig._LONGEST + 1)),
+        *("a: [", "[]", "{}", "current-context: x\ncontexts: []", "[" * 100000, "x" * (kubeconfig._MAX_KUBECONFIG + 1)),
         config() + "\n---\n" + config(),
         "!!python/object/apply:os.system [id]",
     ],

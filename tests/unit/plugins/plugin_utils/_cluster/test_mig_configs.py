@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import parse
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 LAYOUT = [
     {"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}},
@@ -92,12 +92,12 @@ def test_a_damaged_config_map_is_replaced(existing: object) -> None:
     ],
 )
 def test_a_change_of_the_label_removes_the_old_state(labels: t.Dict[str, str], changed: bool) -> None:
-    wanted = {"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": None} if changed else None
+    wanted = {"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": None} if changed else {}
     assert mig_configs.patch(labels, "x") == wanted
 
 
 def test_labels_are_removed_only_if_they_exist() -> None:
-    assert mig_configs.removal({"a": "b"}) is None
+    assert mig_configs.removal({"a": "b"}) == {}
     assert mig_configs.removal({"nvidia.com/mig.config": "x"}) == {
         "nvidia.com/mig.config": None,
         "nvidia.com/mig.config.state": None,

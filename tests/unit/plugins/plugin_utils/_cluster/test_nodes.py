@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu, instance
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu, instance
 
 SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}}]
@@ -74,7 +74,7 @@ def test_a_host_that_reports_the_name_of_another_node() -> None:
         "the host name is 'gpu2.example.com', and not gpu1: set gpu_cluster_node_name to 'gpu2.example.com' if that is its "
         "node",
     )
-    assert "'\\x1b[2j'" in cluster_nodes.difference(Host("gpu1", reported="\x1b[2j"))
+    assert "'\\x1b[2j'" in cluster_nodes.other_hostname(Host("gpu1", reported="\x1b[2j"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import pods
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import user
 
 
 def test_init_containers_use_gpus_too() -> None:

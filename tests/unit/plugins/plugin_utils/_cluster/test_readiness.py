@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, ExpectedNode
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod, waiting
 
 SEVEN = {"nvidia.com/gpu": 7}
 LABEL = "nvidia.com/mig.config"

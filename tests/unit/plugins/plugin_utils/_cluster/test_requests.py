@@ -99,6 +99,12 @@ def test_files_of_the_client_are_removed(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_process_runs_a_task_for_each_item_of_a_loop() -> None:
+    for _item in range(2):
+        of_task().close()
+    assert os.path.isdir(tempfile.gettempdir())
+
+
 def test_an_invalid_kubeconfig_does_not_pass() -> None:
     with pytest.raises(Final, match="Invalid kube-config"):
         of_task(environment={"K8S_AUTH_KUBECONFIG": "/nonexistent"}).objects(NODES)

@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""Devices that the DRA driver publishes, and the pods that use them."""
+
 from __future__ import annotations
 
 import typing as t
@@ -11,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra_support import (
     PLUGIN,
     SMALL,
     claim,
@@ -19,8 +21,13 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dr
     mig,
     resource_slice,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu, unknown
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu, unknown
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import (
+    daemonset,
+    node,
+    pod,
+    user,
+)
 
 Data = t.Dict[str, t.Any]
 
@@ -191,27 +198,3 @@ def test_the_gates_of_other_programs() -> None:
 def test_whether_the_dra_driver_is_installed() -> None:
     assert dra.is_installed([daemonset("other"), driver(None)], []) and not dra.is_installed([daemonset("other")], [])
     assert dra.is_installed([daemonset("other")], [resource_slice("MIG-1")])  # its pods have other labels
-
-
-def test_variables_that_contradict_it() -> None:
-    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1c.3g.40gb": 3}}]
-    own = host(boards=["A100-80GB"], layout=layout)
-    wrong = {
-        "gpu_cluster_allocator": "dra",
-        "gpu_cluster_managed": True,
-        "gpu_cluster_sharing": {"timeSlicing": {}},
-        "nvidia_mig_owner": "operator",
-        "device_plugin_version": "0.20.0",
-    }
-    found = dra.of_variables(own, wrong)
-    words = ("device_plugin_version", "managed_cluster", "nvidia_mig_owner", "gpu_cluster_sharing", "gpu_cluster_drain")
-    assert all(word in text for word, text in zip(words, found))
-    assert found[5].endswith("use 3g.40gb") and len(found) == 6
-    right = {"gpu_cluster_allocator": "dra", "gpu_cluster_drain": "yes"}
-    twice = own._replace(boards=["A100-80GB"] * 2, layout=[dict(layout[0], mig_devices={"1c.3g.40gb": 6})])
-    (shared,) = dra.of_variables(twice, right)
-    assert shared.startswith("GPU 0 (A100-80GB), GPU 1 (A100-80GB): gpu_cluster_allocator is dra")
-    whole = own._replace(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}])
-    assert dra.of_variables(whole, right) == []
-    assert dra.of_variables(own._replace(layout=[{"devices": "all", "mig_devices": {"9g.1gb": 1}}]), right) == []
-    assert dra.of_variables(own, {**wrong, "gpu_cluster_allocator": "device_plugin"}) == []

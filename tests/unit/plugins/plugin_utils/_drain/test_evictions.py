@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import user
 
 Data = t.Dict[str, t.Any]
 NOTHING = Change([], {})
@@ -96,7 +96,7 @@ def test_a_checkpoint_that_cannot_be_read_is_unknown(text: t.Optional[str]) -> N
 
 def planned(*kept: str, **more: t.Any) -> Data:
     instances = [{"compute_instances": [{"uuid": uuid}, {"uuid": None}]} for uuid in kept]
-    out: Data = {"uuid": "GPU-1", "mode": {"before": True, "wanted": True}, "reset_required": False, "kept": instances}
+    out: Data = {"uuid": "GPU-1", "mode": {"before": True, "desired": True}, "reset_required": False, "kept": instances}
     return {**out, **more}
 
 
@@ -105,7 +105,7 @@ def test_the_devices_that_a_plan_changes() -> None:
     assert evictions.devices_changed([planned("MIG-1", "MIG-2")], present) == set()
     assert evictions.devices_changed([planned("MIG-1")], present) == {"GPU-1", "MIG-2"}
     everything = {"GPU-1", "MIG-1", "MIG-2"}
-    off = {"before": True, "wanted": False}
+    off = {"before": True, "desired": False}
     assert evictions.devices_changed([planned(mode=off)], present) == everything
     assert evictions.devices_changed([planned("MIG-1", "MIG-2", reset_required=True)], present) == everything
     whole = [{"uuid": "GPU-1", "mig": {"devices": []}}]

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import prog
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard, Reading, Waiting
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, patched
 
 Data = t.Dict[str, t.Any]
 NOW = Reading(node("a"), [])

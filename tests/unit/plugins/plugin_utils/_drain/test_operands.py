@@ -12,8 +12,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import operands
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, plugin, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, plugin, user
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."

@@ -14,9 +14,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import PAUSED
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.operands import OPERANDS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, patched
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."
@@ -29,7 +30,7 @@ def cordon(item: Data) -> Data:
 
 
 def pause(item: Data) -> Data:
-    return drain_record.pause(item, RUN)
+    return drain_record.pause(item, RUN, OPERANDS)
 
 
 def resume(item: Data) -> Data:
@@ -82,18 +83,6 @@ def test_the_record_is_renewed_while_a_run_waits(monkeypatch: pytest.MonkeyPatch
     assert found and found.run.written == int(later) and drain_record.keep(now, RUN) == {}
 
 
-@pytest.mark.parametrize("step", [drain_record.keep, drain_record.pause])
-def test_a_node_that_someone_uncordoned_during_the_drain_is_cordoned_again(step: t.Callable[..., Data]) -> None:
-    """Also if someone else had cordoned it, who now expects that it is in service afterwards."""
-    before = node("a", **OPERATOR)
-    before["spec"] = {"unschedulable": True}
-    now = patched(before, cordon(before))
-    now["spec"]["unschedulable"] = False
-    now = patched(now, step(now, RUN))
-    assert now["spec"]["unschedulable"]
-    assert not patched(now, drain_record.uncordon(now))["spec"]["unschedulable"]
-
-
 def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
     train = Workload("default", "apps/v1", "ReplicaSet", "train", "1", 2)
     web = train._replace(name="web", uid="2", ready=1)
@@ -112,14 +101,18 @@ def test_a_foreign_cordon_remains() -> None:
     assert now["spec"]["unschedulable"] and drain_record.read(now) is None
 
 
+@pytest.mark.parametrize("step", [cordon, pause, lambda item: drain_record.keep(item, RUN)])
 @pytest.mark.parametrize("unschedulable", [False, True])
-def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(unschedulable: bool) -> None:
+def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(
+    unschedulable: bool, step: t.Callable[[Data], Data]
+) -> None:
+    """Also if someone else had cordoned it, who now expects that it is in service afterwards."""
     before = node("a", **OPERATOR)
     before["spec"] = {"unschedulable": unschedulable}
     now = patched(before, cordon(before))
     now = patched(now, pause(now))
     now["spec"]["unschedulable"] = False
-    now = patched(now, cordon(now))
+    now = patched(now, step(now))
     assert now["spec"]["unschedulable"]
     now = patched(now, drain_record.uncordon(now))
     assert not now["spec"]["unschedulable"] and now["metadata"]["labels"] == before["metadata"]["labels"]

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import pod, waiting
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import pod, waiting
 
 Data = t.Dict[str, t.Any]
 TRAIN = Workload("gpu-operator", "apps/v1", "ReplicaSet", "train", "train-uid")

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._driver.node import 
     installation_problems,
     running_problems,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver import Data
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver_support import Data
 
 RUNNING: Data = {
     "driver": {"version": "580.126.20", "source": "nvml", "problem": None},

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal impo
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import generations
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import plan as driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver_support import (
     SYSTEMS,
     Data,
     gpu,
@@ -154,11 +154,11 @@ def test_packages(system: str, settings: Data, packages: t.List[str]) -> None:
 def test_headers_match_the_running_kernel(system: str, kernel: str, headers: str) -> None:
     found = plan(system, around={"kernel": kernel}, module_build="dkms")
     assert (found["headers"], found["packages"][0]) == (headers, headers)
-    assert plan(system, around={"kernel": kernel}, kernel_modules="none")["headers"] is None
+    assert plan(system, around={"kernel": kernel}, kernel_modules="none")["headers"] == ""
 
 
 def test_prebuilt_modules_need_no_headers() -> None:
-    assert plan("ubuntu_24.04", source="distribution")["headers"] is None
+    assert plan("ubuntu_24.04", source="distribution")["headers"] == ""
 
 
 @pytest.mark.parametrize("name", [None, "", "a b; rm", "--purge", "nvidia*", "nvidia-{branch}"])
@@ -199,12 +199,12 @@ def test_ubuntus_modules_follow_the_series_of_the_kernel(kernel: str, series: st
     modules = "linux-modules-nvidia-580-server-open-"
     assert found["kernel_packages"] == ["linux-image-" + series, modules + series]
     assert found["packages"][:2] == found["kernel_packages"]
-    assert found["running_modules"] == modules + kernel
+    assert found["optional_packages"] == [modules + kernel]
 
 
 def test_only_signed_modules_of_ubuntu_follow_a_kernel() -> None:
     for found in (plan("debian_12"), plan("ubuntu_22.04", module_build="dkms"), plan("el_10", module_build="prebuilt")):
-        assert (found["running_modules"], found["kernel_packages"]) == (None, [])
+        assert (found["optional_packages"], found["kernel_packages"]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -259,12 +259,12 @@ def test_signed_modules_of_enterprise_linux_use_another_repository() -> None:
     [
         ("el_9", "open", "nvidia-driver:580-open"),
         ("el_9", "proprietary", "nvidia-driver:580-dkms"),
-        ("el_9", "none", None),
+        ("el_9", "none", ""),
         ("el_10", "open", "nvidia-driver:580-open"),
-        ("debian_12", "open", None),
+        ("debian_12", "open", ""),
     ],
 )
-def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> None:
+def test_module_streams(system: str, modules: str, stream: str) -> None:
     found = plan(system, kernel_modules=modules)
     assert found["module_stream"] == stream
     assert found["module_stream_optional"] == (system == "el_10")  # its repository does not always have streams
@@ -298,7 +298,7 @@ def test_the_vendors_repository(system: str, url: str, key: str) -> None:
         (
             "debian_13",
             "sources.list.d/gpufleet-nvidia-driver.sources",
-            "/usr/share/keyrings/gpufleet-nvidia-driver.asc",
+            "/etc/apt/keyrings/gpufleet-nvidia-driver.asc",
         ),
         ("el_9", "yum.repos.d/gpufleet-nvidia-driver.repo", "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia-driver"),
     ],

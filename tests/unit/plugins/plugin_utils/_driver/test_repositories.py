@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import plan as driver_plan
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver_support import (
     KERNELS,
     SYSTEMS,
     Data,

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import board_differences
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import LOST, gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import LOST, gpu
 
 MODEL = "A100-80GB"
 

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import host_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.registry import Selection
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 ROLES = ["gpu_node", "nvidia_driver", "nvidia_mig"]
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]

@@ -61,8 +61,10 @@ def test_the_description_of_gpu_node_roles_names_the_roles_that_all_may_exclude(
     described = " ".join(specification["argument_specs"]["main"]["options"]["gpu_node_roles"]["description"])
     rows = (ROLES / "gpu_node" / "README.md").read_text().splitlines()
     (row,) = [each for each in rows if each.startswith("| `gpu_node_roles` |")]
-    roles = [each["role"] for each in REGISTRY if each["enabled"] is not True]
-    assert [role for role in roles if "C(%s)" % role not in described or "`%s`" % role not in row] == []
+    defaults = (ROLES / "gpu_node" / "defaults" / "main.yml").read_text()
+    (comment,) = re.findall(r"((?:^#.*\n)+)gpu_node_roles:", defaults, re.M)
+    for role in (each["role"] for each in REGISTRY if each["enabled"] is not True):
+        assert "C(%s)" % role in described and "`%s`" % role in row and re.search(r"\b%s\b" % role, comment), role
 
 
 def test_only_the_registry_says_which_charts_a_host_has() -> None:
@@ -113,7 +115,7 @@ def test_rows_read_the_results_of_templates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "roles"),
+    ("requested", "roles"),
     [
         (["all"], ["gpu_node", "nvidia_driver"]),
         (["nvidia_mig", "gpu_node"], ["gpu_node", "nvidia_mig"]),
@@ -124,8 +126,8 @@ def test_rows_read_the_results_of_templates() -> None:
         ([["all"]], []),
     ],
 )
-def test_enabled_roles(wanted: object, roles: t.Sequence[str]) -> None:
-    assert registry.enabled(ROWS, wanted) == roles
+def test_enabled_roles(requested: object, roles: t.Sequence[str]) -> None:
+    assert registry.enabled(ROWS, requested) == roles
 
 
 @pytest.mark.parametrize(("scope", "roles"), [("all", ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
@@ -168,7 +170,7 @@ MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
 
 
 @pytest.mark.parametrize(
-    ("record", "wanted", "tags", "given", "expected"),
+    ("record", "requested", "tags", "given", "expected"),
     [
         (MIG_ONLY, ["all"], Tags(), ["nvidia_mig"], ["nvidia_driver"]),
         (MIG_ONLY, ["all", "nvidia_driver"], Tags(), [], []),
@@ -183,9 +185,9 @@ MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
     ],
 )
 def test_verify_skips_roles_only_where_nothing_requests_them(
-    record: object, wanted: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
+    record: object, requested: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
 ) -> None:
-    assert registry.unrequested(ROWS, wanted, tags, record, given) == expected
+    assert registry.unrequested(ROWS, requested, tags, record, given) == expected
 
 
 def test_a_selection_without_roles_that_nothing_requests() -> None:
@@ -202,7 +204,7 @@ def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag
 
 
 @pytest.mark.parametrize(
-    ("wanted", "tags", "compares"),
+    ("requested", "tags", "compares"),
     [
         (["all"], Tags(), True),
         (["nvidia_driver"], Tags(["driver"]), True),
@@ -210,5 +212,5 @@ def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag
         (["all"], Tags(["mig"]), False),  # a layout can be changed on the GPUs that are left
     ],
 )
-def test_a_missing_gpu_blocks_only_the_provisioning(wanted: object, tags: Tags, compares: bool) -> None:
-    assert registry.selection(ROWS, wanted, tags, {}, []).compares_boards is compares
+def test_a_missing_gpu_blocks_only_the_provisioning(requested: object, tags: Tags, compares: bool) -> None:
+    assert registry.selection(ROWS, requested, tags, {}, []).compares_boards is compares

@@ -18,7 +18,7 @@ def test_there_is_no_message_without_problems() -> None:
 
 def test_one_message_lists_the_problems_of_all_hosts() -> None:
     assert report.preflight({"a": [], "b": ["x", "y"], "c": None, "d": ["z"]}, ["a", "b", "d"]) == {
-        "b": "No node was touched. Problems: 4\n- b: x\n- b: y\n- c: it could not be checked, see above\n- d: z",
+        "b": "Nothing was changed. Problems: 4\n- b: x\n- b: y\n- c: it could not be checked, see above\n- d: z",
         "d": "Its problems are in the message of b",
     }
 
@@ -34,8 +34,12 @@ def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
 
 def test_a_problem_of_several_hosts_is_listed_once() -> None:
     found = report.preflight({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
-    assert found["a"] == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
-    assert report.preflight({"a": ["x.", "x"]}, ["a"])["a"] == "No node was touched. Problems: 1\n- a: x"
+    assert found["a"] == "Nothing was changed. Problems: 2\n- a, b: x\n- b: y"
+    assert (
+        report.preflight({"a": [{"failed": True, "msg": "a: x."}, "x"]}, ["a"])["a"]
+        == "Nothing was changed. Problems: 1\n- a: x"
+    )
+    assert report.sentences(["a: x", "b: x"], "a") == ["x", "b: x"]
     many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
     assert many["n0"].endswith("n18, n19, and 80 more: x")
 
@@ -45,7 +49,7 @@ def test_a_node_cannot_write_a_problem_of_another_host() -> None:
 
 
 def test_verify_lists_the_problems_of_one_host() -> None:
-    assert report.verify("a", ["x", "y"]) == "a does not match the inventory:\n- x\n- y"
+    assert report.verify("a", ["x", "y", "x"]) == "a does not match the inventory:\n- x\n- y"
 
 
 def test_without_privileges_only_that_is_reported() -> None:

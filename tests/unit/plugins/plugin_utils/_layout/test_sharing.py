@@ -13,11 +13,11 @@ import yaml
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import releases
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import (
     RECORD,
     SEVEN,
     built,
@@ -25,8 +25,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod
 
 Data = t.Dict[str, t.Any]
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
@@ -134,7 +134,7 @@ def test_config_map_label_and_chart() -> None:
     planned = shared(host(slices()), host({}, name="b"), a=node("a"), b=node("b"))
     (config_map,), found = written(planned, "ConfigMap"), built(planned).serialized()
     (change,) = found["plugin_labels"]
-    assert change == {"node": "a", "labels": {LABEL: plugin_configs.name(slices())}}
+    assert change == {"node": "a", "labels": {LABEL: mig_configs.name(slices())}}
     texts = {key: yaml.safe_load(text) for key, text in config_map["data"].items()}
     assert texts == {"default": {"version": "v1"}, change["labels"][LABEL]: {"version": "v1", "sharing": slices()}}
     values = {"name": config_map["metadata"]["name"], "default": "default"}
@@ -154,7 +154,7 @@ def test_a_value_of_ansibles_own_type() -> None:
 
 
 def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label() -> None:
-    labelled = node("a", **{LABEL: plugin_configs.name(slices())})
+    labelled = node("a", **{LABEL: mig_configs.name(slices())})
     assert built(shared(host(slices()), a=labelled)).plugin_labels == []
     ended = shared(host({}), a=labelled)
     assert built(ended).plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
@@ -164,7 +164,7 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
 @pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
 def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> None:
     """They would not share the GPUs any more before the nodes are drained."""
-    labelled = node("a", {MIG: "28"}, **{LABEL: plugin_configs.name(slices())})
+    labelled = node("a", {MIG: "28"}, **{LABEL: mig_configs.name(slices())})
     shares = {
         "nodes": {"resources": [labelled]},
         "plugin_config_map": {"resources": [{"metadata": {}, "data": {"default": ""}}]},
@@ -237,7 +237,7 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
     item = node("a", {MIG: str(gpus)})
     item["metadata"]["annotations"] = {"gpufleet.node/out-of-service": record} if record else {}
     found = built(shared(host(sharing), drain=True, a=item)).serialized()
-    labels = [{"node": "a", "labels": {LABEL: plugin_configs.name(sharing)}}] if sharing else []
+    labels = [{"node": "a", "labels": {LABEL: mig_configs.name(sharing)}}] if sharing else []
     assert found["plugin_labels"] == ([] if later else labels)
     assert ("a" in found["expected"]) is not later
     if later:
@@ -247,7 +247,7 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
 
 @pytest.mark.parametrize(
     ("label", "resources"),
-    [(None, {MIG: 7}), (plugin_configs.name(slices()), {MIG: 28}), ("any", None)],
+    [(None, {MIG: 7}), (mig_configs.name(slices()), {MIG: 28}), ("any", None)],
 )
 def test_the_sharing_in_effect(label: str | None, resources: Data | None) -> None:
     current = plugin_configs.in_effect(host(slices()), node("a", **({LABEL: label} if label else {})))

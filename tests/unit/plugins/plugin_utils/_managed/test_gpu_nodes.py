@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
 from ansible_collections.gpufleet.node.plugins.plugin_utils._managed import gpu_nodes, instance_types
 from ansible_collections.gpufleet.node.plugins.plugin_utils._managed.gpu_nodes import Found, NodeVariables
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node
 
 Data = t.Dict[str, t.Any]
 TYPE = "node.kubernetes.io/instance-type"

@@ -28,7 +28,7 @@ def test_what_is_no_version(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "installed", "words"),
+    ("desired", "installed", "words"),
     [
         (VERSION, None, ""),
         (VERSION, VERSION, ""),
@@ -43,8 +43,8 @@ def test_what_is_no_version(text: str) -> None:
         (VERSION, "dev", "reports the version 'dev', which cannot be compared"),
     ],
 )
-def test_upgrades(wanted: str, installed: str | None, words: str) -> None:
-    found = version.problems(wanted, installed)
+def test_upgrades(desired: str, installed: str | None, words: str) -> None:
+    found = version.problems(desired, installed)
     assert bool(found) == bool(words)
     assert not words or words in found[0]
 

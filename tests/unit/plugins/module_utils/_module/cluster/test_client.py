@@ -36,7 +36,7 @@ def write_kubeconfig(path: Path, port: int) -> None:
 
 def test_a_server_that_does_not_respond(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It accepts connections, and the client itself has no time limit."""
-    monkeypatch.setattr(cluster_client, "_LIMIT", 1)
+    monkeypatch.setattr(cluster_client, "_TIMEOUT", 1)
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "kubeconfig"))
     with socket.create_server(("127.0.0.1", 0)) as server:
         write_kubeconfig(tmp_path / "kubeconfig", server.getsockname()[1])
@@ -96,7 +96,7 @@ def test_redirects_and_long_responses(monkeypatch: pytest.MonkeyPatch, read: t.C
     assert read("a")[0]["resources"] == [{"kind": "Node", "metadata": {"name": "a"}}]
     (redirected,) = read("redirect")
     assert "resources" not in redirected and redirected["msg"].startswith("302")
-    monkeypatch.setattr(cluster_client, "_LONGEST", 4096)
+    monkeypatch.setattr(cluster_client, "_MAX_RESPONSE", 4096)
     with pytest.raises(Failure, match="a response of the API server is longer than"):
         read("endless")
     assert read("a")[0]["resources"]
@@ -126,7 +126,7 @@ def test_a_function_sends_no_further_requests_after_its_time(
 ) -> None:
     """It may be evicting pods, while the run returns the node to service."""
     assert read("a")
-    monkeypatch.setattr(cluster_client, "_LIMIT", 0.5)
+    monkeypatch.setattr(cluster_client, "_TIMEOUT", 0.5)
     later: t.List[str] = []
 
     def slow(connected: t.Any) -> None:
@@ -165,7 +165,7 @@ def test_it_connects_again_only_after_a_failure(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_time_limit_includes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubeconfig may name a program that prints credentials."""
-    monkeypatch.setattr(cluster_client, "_LIMIT", 0.1)
+    monkeypatch.setattr(cluster_client, "_TIMEOUT", 0.1)
     monkeypatch.setattr(cluster_client, "_connect", lambda: time.sleep(60))
     with pytest.raises(Failure, match="has not responded"):
         Client().use(lambda connected: connected)

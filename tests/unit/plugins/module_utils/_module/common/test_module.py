@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import module_support
 
 MODULES = Path(__file__).parents[6] / "plugins" / "modules"
 HOSTILE = "\x1b]0;owned\x07tra\x9bin\x7f\r\u202e"
@@ -28,7 +28,7 @@ def test_results_have_no_control_characters(end: str, monkeypatch: pytest.Monkey
         module.warn(HOSTILE)
         getattr(module, end)(msg=HOSTILE, processes=[{"pid": 1, HOSTILE: HOSTILE + "\t1\n"}])
 
-    result = running.run(main)
+    result = module_support.run(main)
     assert result["msg"] == "]0;ownedtrain"
     assert result["processes"] == [{"pid": 1, "]0;ownedtrain": "]0;ownedtrain\t1\n"}]
     assert warnings == ["]0;ownedtrain"]

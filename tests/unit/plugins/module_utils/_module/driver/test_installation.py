@@ -21,18 +21,15 @@ PACKAGES = Installation("packages", ("libnvidia-compute-580", "nvidia-dkms-580-o
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"
 
 
-def node(
-    root: Path, dpkg: Answer = None, rpm: Answer = None, owner: t.Sequence[t.Optional[int]] = (1, None)
-) -> NodeReader:
+def node(root: Path, dpkg: Answer = None, rpm: Answer = None, owner: t.Sequence[int] = (1, 127)) -> NodeReader:
     """A node with these answers to lists of packages, and to which package a file belongs to, of dpkg and of rpm."""
 
-    def run(argv: t.List[str]) -> Answer:
-        answer = {"dpkg-query": dpkg, "rpm": rpm}.get(argv[0])
+    def run(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
+        status, output = {"dpkg-query": dpkg, "rpm": rpm}.get(argv[0]) or (127, "")
         if "--search" in argv or "--file" in argv:
             assert argv[-1].endswith("/" + LIBRARY.rsplit("/", 1)[1])
             status = owner[0 if argv[0] == "dpkg-query" else 1]
-            return None if status is None else (status, "")
-        return answer
+        return status, output, ""
 
     return NodeReader(run, str(root))
 
@@ -91,17 +88,15 @@ def test_a_vgpu_driver_has_a_kernel_module_of_unknown_flavour(tmp_path: Path, dp
 @pytest.mark.parametrize(
     ("owner", "expected"),
     [
-        ((0, None), PACKAGES),
+        ((0, 127), PACKAGES),
         ((1, 0), PACKAGES),  # a node with the commands of both package managers
-        ((1, None), Installation("files", (LIBRARY,))),
+        ((1, 127), Installation("files", (LIBRARY,))),
         ((1, 1), Installation("files", (LIBRARY,))),
-        ((2, None), Installation(None)),
-        ((None, None), Installation(None)),
+        ((2, 127), Installation(None)),
+        ((127, 127), Installation(None)),
     ],
 )
-def test_libraries_without_a_package(
-    tmp_path: Path, owner: t.Sequence[t.Optional[int]], expected: Installation
-) -> None:
+def test_libraries_without_a_package(tmp_path: Path, owner: t.Sequence[int], expected: Installation) -> None:
     library(tmp_path)
     assert node(tmp_path, (0, DPKG), owner=owner).installation() == expected
 

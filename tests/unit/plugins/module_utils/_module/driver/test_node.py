@@ -55,7 +55,8 @@ class Commands:
         self.answers = answers
 
     def __call__(self, argv):
-        return self.answers.get(argv[0].replace("-", "_"), lambda _argv: None)(argv)
+        answer = self.answers.get(argv[0].replace("-", "_"), lambda _argv: (127, ""))(argv)
+        return (*answer, "")
 
 
 @pytest.fixture(name="tree")
@@ -270,7 +271,7 @@ def test_packages_of_debian_and_ubuntu(tree):
 
 
 def test_packages_of_red_hat(tree):
-    packages = node(tree, dpkg_query=lambda _argv: None, rpm=lambda _argv: (0, RPM)).packages()
+    packages = node(tree, rpm=lambda _argv: (0, RPM)).packages()
     assert packages == (
         Package("kmod-nvidia-latest-dkms", "550.163.01"),
         Package("nvidia-driver-libs", "550.163.01"),

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.cho
     Package,
     Refusal,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._module.packages.packages import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._module.packages.packages_support import (
     NEW,
     OLD,
     PLANNED,

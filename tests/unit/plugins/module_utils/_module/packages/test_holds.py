@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.cho
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.dnf import Dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.holds import Blocking, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import Repository, Simulation
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._module.packages.packages import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._module.packages.packages_support import (
     OLD,
     desired,
     dpkg,

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -245,3 +246,15 @@ def test_problems_of_a_running_service(machine: Machine, tmp_path: Path) -> None
 @pytest.mark.parametrize("answer", ["", "[]", '{"status": {"conditions": []}}', '{"status": {}}'])
 def test_answers_without_a_state(answer: str) -> None:
     assert rke2_service.ready_problem(answer) == "the node's state cannot be read"
+
+
+def test_files_with_other_content_are_one_difference(tmp_path: Path) -> None:
+    (tmp_path / "same").write_text("x")
+    (tmp_path / "other").write_text("y")
+    checksum = hashlib.sha256(b"x").hexdigest()
+    given = [{"path": str(tmp_path / name), "sha256": checksum} for name in ("same", "other", "missing")]
+    (difference,) = rke2_service.differences([*given, {"path": str(tmp_path / "others"), "sha256": ""}])
+    assert difference == (
+        "Other settings than in the inventory: %s/other, %s/missing. Run site.yml --tags rke2" % (tmp_path, tmp_path)
+    )
+    assert rke2_service.differences(given[:1]) == []

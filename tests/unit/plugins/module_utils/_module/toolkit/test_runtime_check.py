@@ -207,7 +207,7 @@ def test_a_containerd_without_cri_reports_the_cause():
     assert not health.cri_healthy
     assert "no healthy CRI plugin" in health.problems[0]
     assert "disabled_plugins" in health.problems[0]
-    assert health.problems[0].endswith("ctr plugins ls reports: no default runtime.")
+    assert health.problems[0].endswith("ctr plugins ls reports: no default runtime")
 
 
 def test_if_ctr_fails_the_state_of_cri_is_unknown():
@@ -233,7 +233,7 @@ def test_a_runtime_nvidia_with_another_program(program, words):
     dump = DUMP_2.replace("/usr/bin/nvidia-container-runtime", program)
     assert containerd(dump).check("containerd").problems == [
         "containerd runs, but its runtime nvidia %s: set BinaryName in the options of that runtime to the path of "
-        "nvidia-container-runtime." % words
+        "nvidia-container-runtime" % words
     ]
 
 

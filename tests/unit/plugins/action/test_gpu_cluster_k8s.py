@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin gpu_cluster_k8s, and the access of all action plugins that use the API."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_k8s
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+
+Data = t.Dict[str, t.Any]
+
+
+def test_the_recorded_access_is_used() -> None:
+    found = action(gpu_cluster_k8s, "gpu_cluster_k8s", {"options": {"kind": "Secret"}})
+    found._task.environment = [{"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "play"}]
+    called: t.List[t.Any] = []
+
+    def execute(module_name: str, module_args: Data, task_vars: Data) -> Data:
+        environment: Data = {}
+        found._compute_environment_string(environment)
+        variables = [task_vars, *task_vars["ansible_delegated_vars"].values()]
+        pythons = {each["ansible_python_interpreter"] for each in variables}
+        called.append(
+            (module_name, module_args, environment, pythons, task_vars["ansible_delegated_vars"]["server"]["a"])
+        )
+        return {"changed": True}
+
+    found._execute_module = execute
+    access = {"python": "/venv/python", "environment": {"K8S_AUTH_CONTEXT": "a"}}
+    delegated = {"server": {"a": 1, "ansible_python_interpreter": "/usr/bin/python3"}}
+    assert found.run(task_vars={"gpu_cluster_access": access, "ansible_delegated_vars": delegated}) == {"changed": True}
+    environment = {"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "a"}
+    assert called == [("kubernetes.core.k8s", {"kind": "Secret"}, environment, {"/venv/python"}, 1)]
