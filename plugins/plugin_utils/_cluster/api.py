@@ -18,7 +18,7 @@ from . import nodes as cluster_nodes
 from . import requests, runs
 from .nodes import Host
 from .pods import Pod
-from .progress import Progress
+from .progress import Progress, Waiting
 from .responses import Final, NoNode, Unreadable, error_of, was_read
 
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
@@ -178,18 +178,19 @@ class Api:
         if len(wanted) > _FEW:
             wanted = [{"kind": "Pod", "namespace": name} for name in sorted({pod.namespace for pod in pods})]
 
-        def left() -> list[str]:
+        def left() -> tuple[list[Data], list[str]]:
             found = [pod for each in self.read(*wanted) for pod in each if pod["metadata"]["uid"] in uids]
-            return [
+            return found, [
                 "pod %s is terminating on node %s" % (cluster_nodes.name_of(pod), pod["spec"].get("nodeName"))
                 for pod in found
             ]
 
         title = "restarting %d pod%s" % (len(uids), "s" if len(uids) > 1 else "")
         progress.result(title, lambda: self.delete(pods))
-        waiting = progress.until_empty(title, left)
-        if waiting:
-            raise Unreadable("%s. A node that is down ends no pods" % "; ".join(waiting[:_FEW]))
+        try:
+            progress.until_empty(title, left)
+        except Waiting as error:
+            raise Unreadable("%s. A node that is down ends no pods" % "; ".join(error.reasons[:_FEW])) from None
 
 
 def _versioned(node: Data, patch: Data) -> Data:

@@ -17,11 +17,12 @@ from .._cluster import runs
 from .._cluster.api import Reading
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
+from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
 from .._common.result import Result
 from . import dra, evictions, operands, record, workloads
 from .evictions import Change, EvictionOptions
-from .node_guard import NodeGuard, Waiting
+from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
 
@@ -163,19 +164,19 @@ class _Drain(t.NamedTuple):
         which an earlier run has evicted pods are recorded, and lack these.
         """
         progress, known = self.guard.progress, self.guard.available(node)
-        found, read = workloads.of(pods, known.workloads if known else ()), list[list[Data]]()
+        found = workloads.of(pods, known.workloads if known else ())
 
-        def degraded() -> list[str]:
-            read[:] = self.guard.api.read(*workloads.requests(found)) if found else []
-            return workloads.degraded(found, read)
+        def degraded() -> tuple[list[list[Data]], list[str]]:
+            read = self.guard.api.read(*workloads.requests(found)) if found else []
+            return read, workloads.degraded(found, read)
 
-        waiting = progress.until_empty("draining %s" % name_of(node), degraded)
-        if waiting:
+        try:
+            return workloads.counted(found, progress.until_empty("draining %s" % name_of(node), degraded))
+        except Waiting as error:
             raise _Failed(
                 "after %d seconds, pods are not ready whose controllers would lose more pods: %s. Resolve this, or set "
-                "gpu_cluster_drain_wait_for_pods to false" % (progress.timeout, "; ".join(waiting))
-            )
-        return workloads.counted(found, read)
+                "gpu_cluster_drain_wait_for_pods to false" % (progress.timeout, error)
+            ) from None
 
     def _evict(self, reading: Reading) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""

@@ -16,10 +16,11 @@ from .._cluster.api import Reading
 from .._cluster.labels import DEPLOY
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import pod_of
+from .._cluster.progress import Waiting
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
 from . import dra, operands, record, workloads
-from .node_guard import NodeGuard, Waiting
+from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
 
@@ -172,21 +173,23 @@ class _Return(t.NamedTuple):
         """Wait until the controllers of evicted pods have as many ready pods as before."""
         api, progress, name = self.guard.api, self.guard.progress, name_of(node)
         before = {each.uid: each.ready for each in evicted}
-        left: list[Workload] = []
 
-        def unready() -> list[str]:
-            left[:] = workloads.unready(evicted, api.read(*workloads.requests(evicted))) if evicted else []
-            return ["%s has %d ready pods, and had %d before" % (each, each.ready, before[each.uid]) for each in left]
+        def unready() -> tuple[list[Workload], list[str]]:
+            left = workloads.unready(evicted, api.read(*workloads.requests(evicted))) if evicted else []
+            text = "%s has %d ready pods, and had %d before"
+            return left, [text % (each, each.ready, before[each.uid]) for each in left]
 
-        waiting = progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
-        if waiting:
+        try:
+            progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
+        except Waiting as error:
+            left: list[Workload] = error.last or []
             pods = api.pods_in(sorted({each.namespace for each in left}))
             reasons = [reason.rstrip(".") for each in left for reason in workloads.reasons(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (progress.timeout, name, "; ".join([*waiting, *reasons]), record.returned(node))
-            )
+                % (progress.timeout, name, "; ".join([*error.reasons, *reasons]), record.returned(node))
+            ) from None
 
 
 def _former(reading: Reading, known: Record | None, options: Options) -> list[Data]:
