@@ -32,7 +32,7 @@ class Options(t.NamedTuple):
 
 
 def compare(api: Api, plan: Data, options: Options) -> tuple[list[str], Checked]:
-    """The differences that concern the cluster, and the GPUs that were checked. ``plan`` is that of gpu_cluster_plan."""
+    """The differences that concern the cluster, and the GPUs that were checked. ``plan`` is that of gpu_chart_plan."""
     if plan["missing"]:
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
     if plan["problems"]:

@@ -73,11 +73,12 @@ def test_task_files_say_which_results_they_share(role: str) -> None:
 
 
 BUILTIN, OURS = "ansible.builtin.", "gpufleet.node."
-# Modules that change nothing, whatever their options are. gpu_cluster_compare starts temporary pods, and
+# Modules that change nothing, whatever their options are. gpu_chart_compare starts temporary pods, and
 # gpu_cluster_access writes files of this run, on the controller.
 READING = {
     *(BUILTIN + name for name in ("debug", "set_fact", "setup", "slurp", "stat")),
-    *(OURS + "gpu_cluster_" + name for name in ("access", "compare", "dra", "permissions", "plan", "wait")),
+    *(OURS + "gpu_chart_" + name for name in ("compare", "plan", "wait")),
+    *(OURS + "gpu_cluster_" + name for name in ("access", "dra", "permissions")),
     *(OURS + "nvidia_" + name for name in ("container_toolkit_plan", "driver_facts", "driver_plan")),
     *(OURS + "nvidia_mig_" + name for name in ("differences", "requirements")),
     *(OURS + name for name in ("gpu_node_reject_forged_facts", "rke2_plan", "rke2_server", "rke2_state")),

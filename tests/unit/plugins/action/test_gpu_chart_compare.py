@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin gpu_cluster_compare."""
+"""The action plugin gpu_chart_compare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_compare
+from ansible_collections.gpufleet.node.plugins.action import gpu_chart_compare
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_check, device_jobs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Device
@@ -43,11 +43,11 @@ class Run:
         self.shown: t.List[str] = []
         self.read: t.List[Data] = []
         monkeypatch.setattr(device_check, "check", lambda _api, *given: self.pods.append(given) or CHECKED)
-        monkeypatch.setattr(gpu_cluster_compare, "show", self.shown.append)
+        monkeypatch.setattr(gpu_chart_compare, "show", self.shown.append)
 
     def __call__(self, item: Data, check_mode: bool = False, plan: Data = PLAN, **given: t.Any) -> Data:
         arguments = {"server": "server-1", "check_pods": True, "image": "i", "timeout": 20, **given}
-        found = action(gpu_cluster_compare, "gpu_cluster_compare", {"plan": plan, **arguments})
+        found = action(gpu_chart_compare, "gpu_chart_compare", {"plan": plan, **arguments})
         found._task.check_mode = check_mode
 
         def execute(module_args: Data, **_others: t.Any) -> Data:
