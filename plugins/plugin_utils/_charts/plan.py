@@ -41,7 +41,7 @@ def plan(
     if missing:
         text = "the cluster cannot be read yet, so %s cannot show its changes"
         warnings.append(text % installation.chart.role)
-    if any(problems.values()) or not cluster.is_readable:
+    if target is None:
         return Planned(problems, warnings, None, missing)
     warnings += notices.of_chart(installation, target.hosts, target.nodes, cluster, target.values)
     return Planned(problems, warnings, build(installation, target, cluster), False)
@@ -49,8 +49,8 @@ def plan(
 
 def _check(
     installation: Installation, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host]
-) -> tuple[Target, dict[str, list[str]], list[str]]:
-    """The problems by host, and warnings about the layouts. The target is complete if there are no problems."""
+) -> tuple[Target | None, dict[str, list[str]], list[str]]:
+    """The target, unless there are problems or the cluster cannot be read; problems by host; warnings about layouts."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
     by_node, of_nodes = preconditions.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
     expected, of_layouts = preconditions.of_layouts(installation, hosts)
@@ -71,7 +71,8 @@ def _check(
     ]
     problems = {host.name: [*of_nodes.get(host.name, ()), *of_layouts[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
-    return Target(values, nodes, by_node, expected), problems, unused
+    complete = cluster.is_readable and not any(problems.values())
+    return Target(values, nodes, by_node, expected) if complete else None, problems, unused
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:

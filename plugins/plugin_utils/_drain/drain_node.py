@@ -70,13 +70,11 @@ def drain(guard: NodeGuard, host: Host, options: Options) -> Drained:
     return result
 
 
-class _Drain(t.NamedTuple):
-    """The steps. They raise _Failed, Unreadable, and OtherRun."""
+class _Drain:
+    """The steps, which complete the result. They raise _Failed, Unreadable, and OtherRun."""
 
-    guard: NodeGuard
-    host: Host
-    options: Options
-    result: Drained
+    def __init__(self, guard: NodeGuard, host: Host, options: Options, result: Drained) -> None:
+        self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self, reading: Reading, known: Record | None) -> None:
         guard, name = self.guard, name_of(reading.node)
@@ -87,7 +85,7 @@ class _Drain(t.NamedTuple):
         different = cluster_nodes.other_hostname(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
             raise _Failed(different)
-        reading, pods = self._planned(name, lambda: reading)
+        pods = self._planned(reading)
         self._warn_of_staying(reading.pods)
         changed = known is None or not record.cordoned(reading.node) or bool(pods)
         if self.options.check_mode:
@@ -106,20 +104,16 @@ class _Drain(t.NamedTuple):
         notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
         guard.progress.show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
         # Other pods may have started before the node was cordoned.
-        reading, pods = self._planned(name, lambda: guard.api.reading(name))
-        node = self._cordon(reading.node, pods)
+        reading = guard.progress.result("reading node %s" % name, lambda: guard.api.reading(name))
+        node = self._cordon(reading.node, self._planned(reading))
         reading = self._until_empty(name, Reading(node, reading.pods), "is not drained", self._evict)
         for group in operands.to_pause(self.options.by_operator, self.options.uses_dra):
             reading = self._pause(reading, group)
 
-    def _planned(self, name: str, read: t.Callable[[], Reading]) -> tuple[Reading, list[Data]]:
-        """A node, and the pods to evict."""
-
-        def step() -> tuple[Reading, list[Data]]:
-            reading = read()
-            return reading, self._to_evict(reading)
-
-        return self.guard.progress.result("planning to drain %s" % name, step)
+    def _planned(self, reading: Reading) -> list[Data]:
+        """The pods to evict."""
+        title = "planning to drain %s" % name_of(reading.node)
+        return self.guard.progress.result(title, lambda: self._to_evict(reading))
 
     def _to_evict(self, reading: Reading) -> list[Data]:
         name, change, options = name_of(reading.node), self.options.change, self.options.evictions

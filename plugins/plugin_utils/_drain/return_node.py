@@ -70,16 +70,14 @@ def return_node(guard: NodeGuard, host: Host, options: Options) -> Result:
     return result
 
 
-class _Return(t.NamedTuple):
-    """The steps. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
+class _Return:
+    """The steps, which complete the result. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
 
-    guard: NodeGuard
-    host: Host
-    options: Options
-    result: Result
+    def __init__(self, guard: NodeGuard, host: Host, options: Options, result: Result) -> None:
+        self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self) -> None:
-        guard, host, options, result = self
+        guard, host, options, result = self.guard, self.host, self.options, self.result
         reading = guard.progress.result("reading the node of %s" % host.name, lambda: guard.api.host_reading(host))
         known = guard.available(reading.node)
         steps = record.commands_without_record(reading.node) if known is None and options.drained else ""
