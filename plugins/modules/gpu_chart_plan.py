@@ -112,7 +112,7 @@ method:
   returned: with a plan
   type: str
 helm_chart:
-  description: The HelmChart, for the method C(helm_chart).
+  description: The HelmChart, for the method C(helm_chart), with the keys of RV(objects).
   returned: with a plan
   type: dict
 values:

@@ -28,6 +28,24 @@ class Planned(t.NamedTuple):
     warnings: t.List[str]
     plan: t.Optional[Plan]  # None if there are problems, or if the cluster cannot be read
     missing: bool  # the cluster cannot be read, and this is accepted
+    settings: t.Mapping[str, t.Any]  # the variables of the role, without its prefix
+
+    def serialized(self) -> Data:
+        """As plain data, which the tasks of the role and ``of`` read. Without warnings, and hosts without problems."""
+        problems = {host: each for host, each in self.problems.items() if each}
+        return {
+            **(self.plan.serialized() if self.plan and not problems else {}),
+            "problems": problems,
+            "refusal": "; ".join("%s: %s" % (host, "; ".join(each)) for host, each in problems.items()),
+            "missing": self.missing,
+            "settings": self.settings,
+        }
+
+    @classmethod
+    def of(cls, data: Data) -> Planned:
+        """What was serialized."""
+        found = Plan.of(data) if "pending" in data else None
+        return cls(data["problems"], [], found, data["missing"], data["settings"])
 
 
 def plan(
@@ -42,9 +60,9 @@ def plan(
         text = "the cluster cannot be read yet, so %s cannot show its changes"
         warnings.append(text % installation.chart.role)
     if target is None:
-        return Planned(problems, warnings, None, missing)
+        return Planned(problems, warnings, None, missing, installation.variables)
     warnings += notices.of_chart(installation, target.hosts, target.nodes, cluster, target.values)
-    return Planned(problems, warnings, build(installation, target, cluster), False)
+    return Planned(problems, warnings, build(installation, target, cluster), False, installation.variables)
 
 
 def _check(

@@ -68,7 +68,7 @@ def test_a_plan_for_two_hosts() -> None:
     assert (result["changed"], result["problems"], result["missing"]) == (False, {}, False)
     assert sorted(result["expected"]) == ["a", "b"]
     assert result["settings"]["namespace"] == "gpu-operator"
-    chart = result["helm_chart"]["spec"]
+    chart = result["helm_chart"]["definition"]["spec"]
     assert (chart["chart"], chart["version"]) == ("gpu-operator", "v26.7.0")
     assert all(chart.values())  # helm-controller removes empty keys, and null is not allowed
 
@@ -163,7 +163,7 @@ def test_a_chart_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     finds = lambda _action, folder, name: str(tmp_path / name) if folder == "files" else ""  # noqa: E731
     monkeypatch.setattr(gpu_chart_plan.ActionModule, "_find_needle", finds)
     found = plan([host("a", gpu_operator_version="v26.7.0", gpu_operator_chart_file="chart.tgz")])
-    assert base64.b64decode(found["helm_chart"]["spec"]["chartContent"]) == b"archive"
+    assert base64.b64decode(found["helm_chart"]["definition"]["spec"]["chartContent"]) == b"archive"
 
 
 class Clock:
