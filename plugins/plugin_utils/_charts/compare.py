@@ -20,7 +20,7 @@ _WITHOUT_CLIENT = "the cluster cannot be read, because %s has no Kubernetes clie
 _OUTDATED = "the cluster does not match the variables: %s. Run %s"
 
 
-class Options(t.NamedTuple):
+class CompareOptions(t.NamedTuple):
     """How the cluster is compared."""
 
     server: str  # the host that uses the API
@@ -31,7 +31,7 @@ class Options(t.NamedTuple):
     timeout: int  # seconds for them
 
 
-def compare(api: Api, planned: Planned, options: Options) -> tuple[list[str], Checked]:
+def compare(api: Api, planned: Planned, options: CompareOptions) -> tuple[list[str], Checked]:
     """The differences that concern the cluster, and the GPUs that were checked."""
     if planned.missing:
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
@@ -60,13 +60,13 @@ def by_host(planned: Planned, hosts: t.Sequence[str], of_cluster: t.Sequence[str
 def _unready(api: Api, plan: Plan, settings: t.Mapping[str, t.Any]) -> list[str]:
     """Why nodes do not match their layouts."""
     helm_chart = settings["release"] if plan.method == "helm_chart" else ""
-    options = wait.Options(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
+    options = wait.WaitOptions(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
     state = wait.wait(api, plan.expected, options, show=lambda _text: None)
     return [*state.failed, *state.waiting]
 
 
-def _checked(api: Api, plan: Plan, settings: t.Mapping[str, t.Any], options: Options) -> Checked:
-    pods = device_jobs.Options(
+def _checked(api: Api, plan: Plan, settings: t.Mapping[str, t.Any], options: CompareOptions) -> Checked:
+    pods = device_jobs.JobOptions(
         strategy=settings["mig_strategy"],
         has_gfd=plan.has_gfd,
         namespace=settings["namespace"],

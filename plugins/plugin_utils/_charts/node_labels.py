@@ -93,12 +93,12 @@ def _outdated(request: Request, managers: t.Iterable[Data]) -> list[Pod]:
 def _wait_for_end(guard: NodeGuard, request: Request) -> None:
     """Wait until the chart has stopped the MIG managers whose label is removed. Those of a node that is down do not end."""
     names = [name for name, labels in request.changes.items() if labels.get(mig_configs.LABEL, "") is None]
-    wanted = _managers(request, names) if names else []
-    if not wanted:
+    requested = _managers(request, names) if names else []
+    if not requested:
         return
 
     def running() -> tuple[list[Data], list[str]]:
-        pods = [pod for found in guard.api.read(*wanted) for pod in found]
+        pods = [pod for found in guard.api.read(*requested) for pod in found]
         left = [each for each in pods if node_of(each) in names and not is_terminating(each)]
         return left, ["the MIG manager still runs on node %s" % node_of(each) for each in left]
 

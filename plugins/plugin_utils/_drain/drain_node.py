@@ -27,7 +27,7 @@ from .record import Record
 from .workloads import Workload
 
 
-class Options(t.NamedTuple):
+class DrainOptions(t.NamedTuple):
     """How the node is drained."""
 
     change: Change
@@ -51,7 +51,7 @@ class _Failed(Exception):
     """The node cannot be taken out of service."""
 
 
-def drain(guard: NodeGuard, host: Host, options: Options) -> Drained:
+def drain(guard: NodeGuard, host: Host, options: DrainOptions) -> Drained:
     """Drain the node of a host. In check mode, show what would be evicted.
 
     The record is written with the cordon, before the first eviction, and again before the first component is paused, so
@@ -73,7 +73,7 @@ def drain(guard: NodeGuard, host: Host, options: Options) -> Drained:
 class _Drain:
     """The steps, which complete the result. They raise _Failed, Unreadable, and OtherRun."""
 
-    def __init__(self, guard: NodeGuard, host: Host, options: Options, result: Drained) -> None:
+    def __init__(self, guard: NodeGuard, host: Host, options: DrainOptions, result: Drained) -> None:
         self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self, reading: Reading, known: Record | None) -> None:

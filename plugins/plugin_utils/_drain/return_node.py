@@ -30,7 +30,7 @@ _WITHOUT_GPUS = (
 )
 
 
-class Options(t.NamedTuple):
+class ReturnOptions(t.NamedTuple):
     """How the node returns."""
 
     uncordon: bool = True  # false: the change has failed, so that only the paused components resume
@@ -47,7 +47,7 @@ class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
 
 
-def return_node(guard: NodeGuard, host: Host, options: Options) -> Result:
+def return_node(guard: NodeGuard, host: Host, options: ReturnOptions) -> Result:
     """Return the node of a host, if a run has taken it out of service. Any later run can do that too.
 
     The record is removed in the same write that uncordons the node, after which only the evicted pods are waited for.
@@ -73,7 +73,7 @@ def return_node(guard: NodeGuard, host: Host, options: Options) -> Result:
 class _Return:
     """The steps, which complete the result. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
 
-    def __init__(self, guard: NodeGuard, host: Host, options: Options, result: Result) -> None:
+    def __init__(self, guard: NodeGuard, host: Host, options: ReturnOptions, result: Result) -> None:
         self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self) -> None:
@@ -163,9 +163,9 @@ class _Return:
         """The components of the GPU operator on the node."""
         if not any(label.startswith(DEPLOY) for label in labels_of(node)):
             return set()
-        wanted: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
+        requested: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
         reading = "reading the DaemonSets of the cluster"
-        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(wanted)[0]))
+        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(requested)[0]))
 
     def _wait_for_pods(self, node: Data, evicted: t.Sequence[Workload]) -> None:
         """Wait until the controllers of evicted pods have as many ready pods as before."""
@@ -190,7 +190,7 @@ class _Return:
             ) from None
 
 
-def _former(reading: Reading, known: Record | None, options: Options) -> list[Data]:
+def _former(reading: Reading, known: Record | None, options: ReturnOptions) -> list[Data]:
     """The pods that read the GPUs before the change, and are restarted."""
     # The MIG manager restarts them itself.
     drained = operands.outdated(*reading) if known and not options.by_operator else []

@@ -89,7 +89,7 @@ def test_pods_check_the_gpus_of_nodes_that_are_ready(run: Run) -> None:
     result = run(READY)
     ((expected, options),) = run.pods
     assert expected == PLAN.expected
-    assert options == device_jobs.Options("mixed", True, "ns", "nvidia", "i", 20)
+    assert options == device_jobs.JobOptions("mixed", True, "ns", "nvidia", "i", 20)
     assert result["problems"] == {"a": ["a device is missing"], "b": []}
     assert result["devices"] == [{"node": "a", "resource": "nvidia.com/gpu", "uuid": "MIG-1"}]
     assert result["warnings"] == ["1 GPU was not checked"]
