@@ -24,7 +24,7 @@ class ActionModule(ClusterAction):
     def perform(self, variables: Data) -> Data:
         hostvars, names = variables["hostvars"], variables["ansible_play_hosts"]
         arguments = dict(self._arguments)
-        options = dra_driver.Options(verifies=arguments.pop("check") == "verify", **arguments)
+        options = dra_driver.DraOptions(verifies=arguments.pop("check") == "verify", **arguments)
         try:
             results = self._api.results(dra_driver.OBJECTS)
         except Unreadable as error:

@@ -40,7 +40,7 @@ class ActionModule(ClusterAction):
             None if planned is None else evictions.devices_changed(planned, host.gpus or ()),
             evictions.devices_allocated(arguments["checkpoint"]),
         )
-        options = drain_node.Options(
+        options = drain_node.DrainOptions(
             change=change,
             evictions=EvictionOptions(**{name: arguments[name] for name in EvictionOptions._fields}),
             grace_period=arguments["grace_period"],

@@ -32,6 +32,6 @@ class ActionModule(ClusterAction):
         arguments = dict(self._arguments)
         progress, takeover = Progress(arguments.pop("timeout"), show), arguments.pop("takeover")
         uses_dra = arguments.pop("allocator") == dra.ALLOCATOR
-        options = return_node.Options(**arguments, uses_dra=uses_dra, check_mode=self._task.check_mode)
+        options = return_node.ReturnOptions(**arguments, uses_dra=uses_dra, check_mode=self._task.check_mode)
         guard = NodeGuard(self._api, progress, runs.current(), takeover)
         return return_node.return_node(guard, self._api.host(), options).of_task()

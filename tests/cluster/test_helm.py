@@ -42,7 +42,7 @@ def fixture_helm(plane: control_plane.ControlPlane, tmp_path: Path) -> t.Iterato
         given = {"options": {"name": NAME, "release_namespace": NAME, **options}}
         command = [str(Path(sys.executable).with_name("ansible")), "--inventory=localhost,", "localhost"]
         return subprocess.Popen(
-            [*command, "--connection=local", "--module-name=gpufleet.node.gpu_cluster_helm", "-a", json.dumps(given)],
+            [*command, "--connection=local", "--module-name=gpufleet.node.gpu_chart_helm", "-a", json.dumps(given)],
             env={
                 **plane.environment("run"),
                 **controller.environment(),

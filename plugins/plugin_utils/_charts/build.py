@@ -72,10 +72,10 @@ class Plan(t.NamedTuple):
         return [text for text, differ in differs.items() if differ]
 
     def serialized(self) -> Data:
-        """As plain data, which the tasks of the role read."""
+        """As plain data, which the tasks of the role and ``of`` read."""
         return {
             **self._asdict(),
-            "helm_chart": self.helm_chart.definition,
+            "helm_chart": self.helm_chart._asdict(),
             "objects": [each._asdict() for each in self.objects],
             "expected": _plain(self.expected),
             "pending": {
@@ -84,9 +84,29 @@ class Plan(t.NamedTuple):
             "outdated": self.outdated,
         }
 
+    @classmethod
+    def of(cls, data: Data) -> Plan:
+        """The plan that was serialized. Ignores other keys."""
+        pending = {
+            host: Pending(**{**each, "expected": _expected_nodes(each["expected"])})
+            for host, each in data["pending"].items()
+        }
+        fields = {
+            **{name: data[name] for name in cls._fields},
+            "helm_chart": Object(**data["helm_chart"]),
+            "objects": [Object(**each) for each in data["objects"]],
+            "expected": _expected_nodes(data["expected"]),
+            "pending": pending,
+        }
+        return cls(**fields)
+
 
 def _plain(expected: t.Mapping[str, ExpectedNode]) -> Data:
     return {node: each._asdict() for node, each in expected.items()}
+
+
+def _expected_nodes(plain: Data) -> dict[str, ExpectedNode]:
+    return {node: ExpectedNode(**each) for node, each in plain.items()}
 
 
 def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
 from .._cluster.api import Api
-from .._cluster.readiness import ExpectedNode
 from . import device_check, device_jobs, wait
+from .build import Plan
 from .device_check import Checked
+from .plan import Planned
 
 _WITHOUT_CLIENT = "the cluster cannot be read, because %s has no Kubernetes client. Run %s"
 _OUTDATED = "the cluster does not match the variables: %s. Run %s"
 
 
-class Options(t.NamedTuple):
+class CompareOptions(t.NamedTuple):
     """How the cluster is compared."""
 
     server: str  # the host that uses the API
@@ -31,50 +31,47 @@ class Options(t.NamedTuple):
     timeout: int  # seconds for them
 
 
-def compare(api: Api, plan: Data, options: Options) -> tuple[list[str], Checked]:
-    """The differences that concern the cluster, and the GPUs that were checked. ``plan`` is that of gpu_cluster_plan."""
-    if plan["missing"]:
+def compare(api: Api, planned: Planned, options: CompareOptions) -> tuple[list[str], Checked]:
+    """The differences that concern the cluster, and the GPUs that were checked."""
+    if planned.missing:
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
-    if plan["problems"]:
+    plan, settings = planned.plan, planned.settings
+    if plan is None:
         return [], Checked()
-    outdated = [
-        *plan["outdated"],
-        *(["Helm release %s" % plan["settings"]["release"]] if options.helm_changes else []),
-    ]
+    outdated = [*plan.outdated, *(["Helm release %s" % settings["release"]] if options.helm_changes else [])]
     problems = [_OUTDATED % (each, options.playbook) for each in outdated]
-    expected = {node: ExpectedNode(**each) for node, each in plan["expected"].items()}
-    unready = _unready(api, plan, expected)
+    unready = _unready(api, plan, settings)
     # If a node does not advertise its GPUs, the pods would stay pending.
-    checked = _checked(api, plan, expected, options) if options.check_pods and not unready else Checked()
+    checked = _checked(api, plan, settings, options) if options.check_pods and not unready else Checked()
     return [*problems, *unready, *checked.problems], checked
 
 
-def by_host(plan: Data, hosts: t.Sequence[str], of_cluster: t.Sequence[str]) -> dict[str, list[str]]:
+def by_host(planned: Planned, hosts: t.Sequence[str], of_cluster: t.Sequence[str]) -> dict[str, list[str]]:
     """All problems. Those of the cluster are reported for the first host, of those that have not failed before."""
-    pending = plan.get("pending", {})
+    pending = planned.plan.pending if planned.plan else {}
     problems = {
-        host: [*plan["problems"].get(host, ()), *pending.get(host, {}).get("differences", ())] for host in hosts
+        host: [*planned.problems.get(host, ()), *(pending[host].differences if host in pending else ())]
+        for host in hosts
     }
     problems[hosts[0]] += of_cluster
     return problems
 
 
-def _unready(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode]) -> list[str]:
+def _unready(api: Api, plan: Plan, settings: t.Mapping[str, t.Any]) -> list[str]:
     """Why nodes do not match their layouts."""
-    settings = plan["settings"]
-    helm_chart = settings["release"] if plan["method"] == "helm_chart" else ""
-    options = wait.Options(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
-    state = wait.wait(api, expected, options, show=lambda _text: None)
+    helm_chart = settings["release"] if plan.method == "helm_chart" else ""
+    options = wait.WaitOptions(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
+    state = wait.wait(api, plan.expected, options, show=lambda _text: None)
     return [*state.failed, *state.waiting]
 
 
-def _checked(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
-    pods = device_jobs.Options(
-        strategy=plan["settings"]["mig_strategy"],
-        has_gfd=plan["has_gfd"],
-        namespace=plan["settings"]["namespace"],
-        runtime_class=plan["pods_runtime_class"],
+def _checked(api: Api, plan: Plan, settings: t.Mapping[str, t.Any], options: CompareOptions) -> Checked:
+    pods = device_jobs.JobOptions(
+        strategy=settings["mig_strategy"],
+        has_gfd=plan.has_gfd,
+        namespace=settings["namespace"],
+        runtime_class=plan.pods_runtime_class,
         image=options.image,
         timeout=options.timeout,
     )
-    return device_check.check(api, expected, pods)
+    return device_check.check(api, plan.expected, pods)

@@ -22,7 +22,7 @@ from .._cluster.progress import pauses
 from .._cluster.readiness import ExpectedNode
 from .._cluster.responses import Unreadable
 from . import device_jobs, gfd_labels
-from .device_jobs import Device, Options
+from .device_jobs import Device, JobOptions
 
 
 @dataclasses.dataclass
@@ -34,7 +34,7 @@ class Checked:
     unchecked: str = ""  # a warning
 
 
-def check(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
+def check(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions) -> Checked:
     """Check each GPU and MIG device that no pod uses. ``expected`` is the expected state of the nodes, by name."""
     result = Checked()
     try:
@@ -54,7 +54,7 @@ def _missing_class(api: Api, name: str) -> str:
     return "the cluster has no RuntimeClass %s, which pods need to use GPUs" % name
 
 
-def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options, result: Checked) -> None:
+def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions, result: Checked) -> None:
     identity = secrets.token_hex(4)
     selector = ["%s=%s" % (device_jobs.LABEL, identity)]
     (pods,) = api.read({"kind": "Pod"})
@@ -82,7 +82,7 @@ def _unchecked(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], j
 def _wait(
     api: Api,
     expected: t.Mapping[str, ExpectedNode],
-    options: Options,
+    options: JobOptions,
     jobs: list[Data],
     selector: list[str],
     result: Checked,

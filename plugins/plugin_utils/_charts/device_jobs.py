@@ -34,7 +34,7 @@ _DEADLINE = 60  # seconds after the end of the check
 _REMOVAL = 60  # seconds after the end of a job
 
 
-class Options(t.NamedTuple):
+class JobOptions(t.NamedTuple):
     """How the devices of nodes are checked."""
 
     strategy: str  # of the device plugin
@@ -53,7 +53,7 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], check: str, options: Options) -> list[Data]:
+def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], check: str, options: JobOptions) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
     All pods of a job run at the same time, so each must get its own device. ``check`` names the check, because another one
@@ -81,7 +81,7 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
     return out
 
 
-def _job(name: str, check: str, node: str, resource: str, count: int, options: Options) -> Data:
+def _job(name: str, check: str, node: str, resource: str, count: int, options: JobOptions) -> Data:
     notes = {NODE: node, RESOURCE: resource}
     return {
         "apiVersion": "batch/v1",
@@ -106,7 +106,7 @@ def _job(name: str, check: str, node: str, resource: str, count: int, options: O
     }
 
 
-def _pod(node: str, resource: str, options: Options) -> Data:
+def _pod(node: str, resource: str, options: JobOptions) -> Data:
     container = {
         "name": "list",
         "image": options.image,
@@ -141,13 +141,13 @@ def phase(pod: Data) -> str:
     return str((pod.get("status") or {}).get("phase"))
 
 
-def missing(wanted: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
+def missing(started: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
     """The jobs whose pods have not all printed their devices yet."""
     printed = Counter(_place(pod) for pod in pods if _devices(logs.get(name_of(pod), "")))
     return [
         "%s: %d of %d pods with %s have listed their devices"
         % (job["metadata"]["annotations"][NODE], printed[_place(job)], job["spec"]["completions"], _place(job)[1])
-        for job in wanted
+        for job in started
         if printed[_place(job)] < job["spec"]["completions"]
     ]
 

@@ -29,7 +29,7 @@ _UNCHECKED = "the cluster cannot be read%s, so its DRA driver was not checked"
 _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_cluster_allocator to device_plugin"
 
 
-class Options(t.NamedTuple):
+class DraOptions(t.NamedTuple):
     """What the check requires of the cluster."""
 
     verifies: bool  # whether the nodes must have what the variables describe
@@ -37,7 +37,7 @@ class Options(t.NamedTuple):
     on_controller: bool  # whether the client runs on the controller
 
 
-class Found(t.NamedTuple):
+class DraProblems(t.NamedTuple):
     """Problems and warnings, each a sentence without a full stop."""
 
     shared: t.List[str]  # problems of the cluster
@@ -45,32 +45,32 @@ class Found(t.NamedTuple):
     warnings: t.List[str]
 
 
-def check(results: t.Sequence[Data], hosts: t.Sequence[Host], options: Options) -> Found:
+def check(results: t.Sequence[Data], hosts: t.Sequence[Host], options: DraOptions) -> DraProblems:
     """``results`` are those for OBJECTS; if the cluster cannot be read, one that failed."""
     if "resources" not in results[0]:
         return _unreachable(results[0], options)
     unread = [_unread(each["kind"], found) for each, found in zip(OBJECTS, results, strict=True) if not was_read(found)]
     if unread:
-        return Found(unread, {}, [])
+        return DraProblems(unread, {}, [])
     nodes, daemonsets, slices, _claims = (each["resources"] for each in results)
     installed = dra.is_installed(daemonsets, slices)
     missing = [] if installed else [_MISSING]
-    return Found(
+    return DraProblems(
         [*dra.dynamic_mig(daemonsets), *(missing if options.verifies else [])],
         _of_hosts(hosts, nodes, slices if installed else None, options),
         [] if options.verifies else missing,
     )
 
 
-def _unreachable(result: Data, options: Options) -> Found:
+def _unreachable(result: Data, options: DraOptions) -> DraProblems:
     why = unreachable(result, options.may_be_missing and not options.verifies, options.on_controller)
     if why or options.verifies:
-        return Found([why or _UNCHECKED % ""], {}, [])
-    return Found([], {}, [_UNCHECKED % " yet"])
+        return DraProblems([why or _UNCHECKED % ""], {}, [])
+    return DraProblems([], {}, [_UNCHECKED % " yet"])
 
 
 def _of_hosts(
-    hosts: t.Sequence[Host], nodes: t.Iterable[Data], slices: t.Sequence[Data] | None, options: Options
+    hosts: t.Sequence[Host], nodes: t.Iterable[Data], slices: t.Sequence[Data] | None, options: DraOptions
 ) -> dict[str, list[str]]:
     """Problems of the nodes, by host. ``slices`` are those of the DRA driver; None if it is not installed."""
     by_name = {name_of(each): each for each in nodes}

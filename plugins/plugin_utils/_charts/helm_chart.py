@@ -58,12 +58,12 @@ def is_current(specified: Data, existing: Data) -> bool:
 
 def wrong_checksum(role: str, variables: t.Mapping[str, t.Any], archive: t.Callable[[], bytes]) -> list[str]:
     """A problem if the chart does not have the checksum that the variables require."""
-    wanted = variables["chart_checksum"].lower()
-    if not wanted:
+    expected = variables["chart_checksum"].lower()
+    if not expected:
         return []
     if not variables["chart_file"]:
         return ["%s_chart_checksum needs %s_chart_file: download the chart with helm pull" % (role, role)]
-    algorithm = wanted[:6] if wanted.startswith(("sha384:", "sha512:")) else "sha256"
+    algorithm = expected[:6] if expected.startswith(("sha384:", "sha512:")) else "sha256"
     found = "%s:%s" % (algorithm, hashlib.new(algorithm, archive()).hexdigest())
     text = "%s_chart_file has the checksum %s, and %s_chart_checksum is %s"
-    return [text % (role, found, role, wanted)] if found != wanted else []
+    return [text % (role, found, role, expected)] if found != expected else []

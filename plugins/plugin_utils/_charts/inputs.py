@@ -65,9 +65,9 @@ class Installation(t.NamedTuple):
         return self.variables["namespace"], self.variables["release"]
 
 
-def cluster_of(wanted: t.Iterable[str], results: t.Sequence[Data], **others: t.Any) -> Cluster:
+def cluster_of(requested: t.Iterable[str], results: t.Sequence[Data], **others: t.Any) -> Cluster:
     """The results of reading, in the order of their fields of Cluster, as ``requests`` names them."""
-    fields: dict[str, t.Any] = dict(zip(wanted, results, strict=True))
+    fields: dict[str, t.Any] = dict(zip(requested, results, strict=True))
     return Cluster(**fields, **others)
 
 
@@ -89,11 +89,11 @@ def requests(installation: Installation) -> dict[str, Data]:
     }
 
 
-def unread(wanted: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
-    """Objects that cannot be read. ``wanted`` are by their field of Cluster."""
+def unread(requested: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
+    """Objects that cannot be read. ``requested`` are by their field of Cluster."""
     return [
         "the cluster's objects of the kind %s cannot be read: %s" % (each["kind"], responses.message(result))
-        for field, each in wanted.items()
+        for field, each in requested.items()
         for result in [getattr(cluster, field)]
         if "resources" not in result
     ]

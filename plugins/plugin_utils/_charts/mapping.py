@@ -45,8 +45,8 @@ def contradictions(role: str, table: t.Iterable[Value], variables: t.Mapping[str
     computed, result = _of_variables(table, variables), values(table, variables, {})
     out = []
     for row in table:
-        wanted, found = releases.value(computed, row.path), releases.value(result, row.path)
-        if not row.replaceable and wanted is not None and found != wanted:
+        desired, found = releases.value(computed, row.path), releases.value(result, row.path)
+        if not row.replaceable and desired is not None and found != desired:
             name = "%s_%s" % (role, row.variable)
             out.append(
                 "%s_values.%s is %s, but %s is %s: set only %s"

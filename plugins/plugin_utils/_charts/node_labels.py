@@ -15,6 +15,7 @@ from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, readiness
 from .._cluster.nodes import labels_of, name_of, node_of
 from .._cluster.pods import Pod, is_terminating, pod_of
+from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
 from .._common.result import Result
 from .._drain import record
@@ -92,21 +93,22 @@ def _outdated(request: Request, managers: t.Iterable[Data]) -> list[Pod]:
 def _wait_for_end(guard: NodeGuard, request: Request) -> None:
     """Wait until the chart has stopped the MIG managers whose label is removed. Those of a node that is down do not end."""
     names = [name for name, labels in request.changes.items() if labels.get(mig_configs.LABEL, "") is None]
-    wanted = _managers(request, names) if names else []
-    if not wanted:
+    requested = _managers(request, names) if names else []
+    if not requested:
         return
 
-    def running() -> list[str]:
-        pods = [pod for found in guard.api.read(*wanted) for pod in found]
+    def running() -> tuple[list[Data], list[str]]:
+        pods = [pod for found in guard.api.read(*requested) for pod in found]
         left = [each for each in pods if node_of(each) in names and not is_terminating(each)]
-        return ["the MIG manager still runs on node %s" % node_of(each) for each in left]
+        return left, ["the MIG manager still runs on node %s" % node_of(each) for each in left]
 
-    waiting = guard.progress.until_empty("stopping MIG managers", running)
-    if waiting:
+    try:
+        guard.progress.until_empty("stopping MIG managers", running)
+    except Waiting as error:
         raise Unreadable(
             "%s, although the chart has disabled it. Its labels were not removed: find out why its pod does not end, and "
-            "run this again" % "; ".join(waiting)
-        )
+            "run this again" % error
+        ) from None
 
 
 def _label(guard: NodeGuard, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:

@@ -39,18 +39,18 @@ def is_ours(item: Data) -> bool:
     return OWN.items() <= labels_of(item).items()
 
 
-def has_object(existing: Data, wanted: Data) -> bool:
-    """Whether an object exists and has all the wanted values. Keys that the API or someone else has added are ignored.
+def has_object(existing: Data, desired: Data) -> bool:
+    """Whether an object exists and has all the desired values. Keys that the API or someone else has added are ignored.
 
     Unlike a comparison with dryRun, this needs no permission to write.
     """
-    return any(_includes(item, wanted) for item in existing["resources"])
+    return any(_includes(item, desired) for item in existing["resources"])
 
 
-def _includes(item: t.Any, wanted: object) -> bool:
-    if isinstance(wanted, dict) and isinstance(item or {}, dict):
-        return all(_includes((item or {}).get(key), value) for key, value in wanted.items())
-    return bool(item == wanted)
+def _includes(item: t.Any, desired: object) -> bool:
+    if isinstance(desired, dict) and isinstance(item or {}, dict):
+        return all(_includes((item or {}).get(key), value) for key, value in desired.items())
+    return bool(item == desired)
 
 
 def of_installation(

@@ -28,6 +28,24 @@ class Planned(t.NamedTuple):
     warnings: t.List[str]
     plan: t.Optional[Plan]  # None if there are problems, or if the cluster cannot be read
     missing: bool  # the cluster cannot be read, and this is accepted
+    settings: t.Mapping[str, t.Any]  # the variables of the role, without its prefix
+
+    def serialized(self) -> Data:
+        """As plain data, which the tasks of the role and ``of`` read. Without warnings, and hosts without problems."""
+        problems = {host: each for host, each in self.problems.items() if each}
+        return {
+            **(self.plan.serialized() if self.plan and not problems else {}),
+            "problems": problems,
+            "refusal": "; ".join("%s: %s" % (host, "; ".join(each)) for host, each in problems.items()),
+            "missing": self.missing,
+            "settings": self.settings,
+        }
+
+    @classmethod
+    def of(cls, data: Data) -> Planned:
+        """What was serialized."""
+        found = Plan.of(data) if "pending" in data else None
+        return cls(data["problems"], [], found, data["missing"], data["settings"])
 
 
 def plan(
@@ -41,16 +59,16 @@ def plan(
     if missing:
         text = "the cluster cannot be read yet, so %s cannot show its changes"
         warnings.append(text % installation.chart.role)
-    if any(problems.values()) or not cluster.is_readable:
-        return Planned(problems, warnings, None, missing)
+    if target is None:
+        return Planned(problems, warnings, None, missing, installation.variables)
     warnings += notices.of_chart(installation, target.hosts, target.nodes, cluster, target.values)
-    return Planned(problems, warnings, build(installation, target, cluster), False)
+    return Planned(problems, warnings, build(installation, target, cluster), False, installation.variables)
 
 
 def _check(
     installation: Installation, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host]
-) -> tuple[Target, dict[str, list[str]], list[str]]:
-    """The problems by host, and warnings about the layouts. The target is complete if there are no problems."""
+) -> tuple[Target | None, dict[str, list[str]], list[str]]:
+    """The target, unless there are problems or the cluster cannot be read; problems by host; warnings about layouts."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
     by_node, of_nodes = preconditions.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
     expected, of_layouts = preconditions.of_layouts(installation, hosts)
@@ -71,7 +89,8 @@ def _check(
     ]
     problems = {host.name: [*of_nodes.get(host.name, ()), *of_layouts[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
-    return Target(values, nodes, by_node, expected), problems, unused
+    complete = cluster.is_readable and not any(problems.values())
+    return Target(values, nodes, by_node, expected) if complete else None, problems, unused
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:

@@ -33,8 +33,8 @@ class Removal(t.NamedTuple):
 
 def requests(installation: Installation) -> dict[str, Data]:
     """What is read for the removal, by the field of Cluster."""
-    wanted = inputs.requests(installation)
-    return {field: wanted[field] for field in _CREATED}
+    requested = inputs.requests(installation)
+    return {field: requested[field] for field in _CREATED}
 
 
 def plan(installation: Installation, cluster: Cluster) -> Removal:

@@ -23,7 +23,7 @@ from .._drain import record
 _LINES = 15  # of a log
 
 
-class Options(t.NamedTuple):
+class WaitOptions(t.NamedTuple):
     """What is waited for, and how long."""
 
     namespace: str  # of the chart
@@ -33,7 +33,9 @@ class Options(t.NamedTuple):
     settle: int  # seconds for which the nodes must remain ready
 
 
-def wait(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options, show: t.Callable[[str], object]) -> State:
+def wait(
+    api: Api, expected: t.Mapping[str, ExpectedNode], options: WaitOptions, show: t.Callable[[str], object]
+) -> State:
     """The state of the nodes when they are ready, have failed, or the time has passed. Shows why they are not ready."""
     end = time.monotonic() + options.timeout
     reasons, ready_at, intervals = Reasons(show), 0.0, pauses()
@@ -48,7 +50,7 @@ def wait(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options, sho
         time.sleep(next(intervals))
 
 
-def _read(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options) -> State:
+def _read(api: Api, expected: t.Mapping[str, ExpectedNode], options: WaitOptions) -> State:
     nodes: list[Data] = [{"kind": "Node"}]
     pods: list[Data] = [{"kind": "Pod", "namespace": options.namespace}]
     if not options.elsewhere:

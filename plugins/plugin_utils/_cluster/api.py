@@ -18,7 +18,7 @@ from . import nodes as cluster_nodes
 from . import requests, runs
 from .nodes import Host
 from .pods import Pod
-from .progress import Progress
+from .progress import Progress, Waiting
 from .responses import Final, NoNode, Unreadable, error_of, was_read
 
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
@@ -51,18 +51,18 @@ class Api:
         found = {name: variables[name] for name in cluster_nodes.VARIABLES if name in variables}
         return cluster_nodes.host_of(variables["inventory_hostname"], self._action._templar.template(found))
 
-    def read(self, *wanted: Data) -> list[list[Data]]:
+    def read(self, *requested: Data) -> list[list[Data]]:
         """The objects of each kind, in the same order. Raises Unreadable, also if the API does not know a kind."""
-        found = self.results(wanted)
+        found = self.results(requested)
         for each in found:
             if not was_read(each):
                 raise error_of(each)
         return [each["resources"] for each in found]
 
-    def results(self, wanted: t.Sequence[Data]) -> list[Data]:
+    def results(self, requested: t.Sequence[Data]) -> list[Data]:
         """The result for each, as the module gpu_cluster_objects returns them. Raises Unreadable."""
         self._require_run()
-        return self._requests.objects(wanted)
+        return self._requests.objects(requested)
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
         """The log of a container. Raises Unreadable, for example while the container is still starting."""
@@ -113,13 +113,13 @@ class Api:
 
     def pods_in(self, namespaces: t.Iterable[str]) -> list[Data]:
         """All pods in some namespaces. Raises Unreadable."""
-        wanted = [{"kind": "Pod", "namespace": name} for name in namespaces]
-        return [pod for pods in self.read(*wanted) for pod in pods] if wanted else []
+        requested = [{"kind": "Pod", "namespace": name} for name in namespaces]
+        return [pod for pods in self.read(*requested) for pod in pods] if requested else []
 
     def nodes(self, names: t.Sequence[str], *others: Data) -> tuple[dict[str, Data], list[Data]]:
         """Nodes by name, and other objects. Raises Unreadable, also if a node is gone."""
-        wanted: Data = {"kind": "Node", "name": names[0]} if len(names) == 1 else {"kind": "Node"}
-        found, *rest = self.read(wanted, *others)
+        requested: Data = {"kind": "Node", "name": names[0]} if len(names) == 1 else {"kind": "Node"}
+        found, *rest = self.read(requested, *others)
         by_name = {cluster_nodes.name_of(node): node for node in found}
         for name in names:
             if name not in by_name:
@@ -174,22 +174,23 @@ class Api:
         if not pods:
             return
         uids = {pod.uid for pod in pods}
-        wanted = [{"kind": "Pod", "namespace": pod.namespace, "name": pod.name} for pod in pods]
-        if len(wanted) > _FEW:
-            wanted = [{"kind": "Pod", "namespace": name} for name in sorted({pod.namespace for pod in pods})]
+        requested = [{"kind": "Pod", "namespace": pod.namespace, "name": pod.name} for pod in pods]
+        if len(requested) > _FEW:
+            requested = [{"kind": "Pod", "namespace": name} for name in sorted({pod.namespace for pod in pods})]
 
-        def left() -> list[str]:
-            found = [pod for each in self.read(*wanted) for pod in each if pod["metadata"]["uid"] in uids]
-            return [
+        def left() -> tuple[list[Data], list[str]]:
+            found = [pod for each in self.read(*requested) for pod in each if pod["metadata"]["uid"] in uids]
+            return found, [
                 "pod %s is terminating on node %s" % (cluster_nodes.name_of(pod), pod["spec"].get("nodeName"))
                 for pod in found
             ]
 
         title = "restarting %d pod%s" % (len(uids), "s" if len(uids) > 1 else "")
         progress.result(title, lambda: self.delete(pods))
-        waiting = progress.until_empty(title, left)
-        if waiting:
-            raise Unreadable("%s. A node that is down ends no pods" % "; ".join(waiting[:_FEW]))
+        try:
+            progress.until_empty(title, left)
+        except Waiting as error:
+            raise Unreadable("%s. A node that is down ends no pods" % "; ".join(error.reasons[:_FEW])) from None
 
 
 def _versioned(node: Data, patch: Data) -> Data:

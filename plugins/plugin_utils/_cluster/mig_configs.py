@@ -44,12 +44,12 @@ def is_ours(label: str | None) -> bool:
     return label is not None and label.startswith(PREFIX)
 
 
-def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
+def config_map(desired: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
     """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
     try:
-        return _data({**_configurations(existing), **wanted})
+        return _data({**_configurations(existing), **desired})
     except RecursionError:  # to write a mapping needs more of the stack than to read it
-        return _data(wanted)
+        return _data(desired)
 
 
 def _data(configurations: t.Mapping[str, t.Any]) -> dict[str, str]:
@@ -74,9 +74,9 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     return found if isinstance(found, dict) else {}
 
 
-def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None]:
+def patch(labels: t.Mapping[str, str], desired: str) -> dict[str, str | None]:
     """The changes to a node's labels; empty if current. Also removes the state, which refers to the old configuration."""
-    return {} if labels.get(LABEL) == wanted else {LABEL: wanted, STATE: None}
+    return {} if labels.get(LABEL) == desired else {LABEL: desired, STATE: None}
 
 
 def removal(labels: t.Mapping[str, str]) -> dict[str, str | None]:

@@ -66,10 +66,10 @@ def _denied(answers: t.Iterable[Data]) -> list[str]:
         result = answer.get("result") or {}
         if (result.get("status") or {}).get("allowed", True):
             continue
-        wanted = result["spec"]["resourceAttributes"]
-        what = "/".join(filter(None, [wanted["resource"], wanted.get("subresource"), wanted.get("name")]))
-        where = " in the namespace %s" % wanted["namespace"] if wanted.get("namespace") else ""
-        out.append("%s %s%s" % (wanted["verb"], what, where))
+        required = result["spec"]["resourceAttributes"]
+        what = "/".join(filter(None, [required["resource"], required.get("subresource"), required.get("name")]))
+        where = " in the namespace %s" % required["namespace"] if required.get("namespace") else ""
+        out.append("%s %s%s" % (required["verb"], what, where))
     return out
 
 

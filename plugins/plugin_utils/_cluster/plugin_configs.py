@@ -26,8 +26,8 @@ DEFAULT = "default"
 def config_map(shared: t.Iterable[object], existing: Data) -> dict[str, str]:
     """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
     former: Data = (existing["resources"] or [{}])[0].get("data") or {}
-    wanted = {mig_configs.name(sharing): _text(sharing) for sharing in shared}
-    return {**former, DEFAULT: _text({}), **wanted}
+    desired = {mig_configs.name(sharing): _text(sharing) for sharing in shared}
+    return {**former, DEFAULT: _text({}), **desired}
 
 
 def _text(sharing: object) -> str:
@@ -40,8 +40,8 @@ def patch(labels: t.Mapping[str, str], sharing: object) -> dict[str, str | None]
     """The change to a node's labels; empty if current."""
     found = labels.get(LABEL)
     if sharing:
-        wanted = mig_configs.name(sharing)  # a device plugin reads its configuration when the label changes
-        return {} if found == wanted else {LABEL: wanted}
+        desired = mig_configs.name(sharing)  # a device plugin reads its configuration when the label changes
+        return {} if found == desired else {LABEL: desired}
     return {LABEL: None} if mig_configs.is_ours(found) else {}
 
 

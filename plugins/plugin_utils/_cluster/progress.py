@@ -35,6 +35,14 @@ def while_running(function: t.Callable[[], T], pause: float, show: t.Callable[[]
     return running.result()
 
 
+class Waiting(Exception):
+    """The time has passed, and these are the reasons that remain."""
+
+    def __init__(self, reasons: list[str], last: t.Any) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons, self.last = reasons, last  # the last value of the step; None if no request succeeded
+
+
 class Progress:
     """Repeats a step for a limited time, and shows why it is not complete."""
 
@@ -43,25 +51,26 @@ class Progress:
 
     def result(self, title: str, step: t.Callable[[], T]) -> T:
         """The result of a step. Raises Unreadable if the API server does not respond in time."""
-        out: list[T] = []
+        try:
+            return self.until_empty(title, lambda: (step(), []))
+        except Waiting as error:
+            raise Unreadable(str(error)) from None
 
-        def reasons() -> list[str]:
-            out.append(step())
-            return []
+    def until_empty(self, title: str, step: t.Callable[[], tuple[T, list[str]]]) -> T:
+        """The value of a step, once it has no reasons to wait. An API server that does not respond is a reason.
 
-        waiting = self.until_empty(title, reasons)
-        if waiting:
-            raise Unreadable(waiting[0])
-        return out[0]
-
-    def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
-        """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
+        Raises Waiting, and Final.
+        """
+        last: T | None = None
         end, reasons = time.monotonic() + self.timeout, Reasons(self.show)
         denied: float | None = None  # since when
         intervals = pauses()
         while True:
             try:
-                waiting, denied = step(), None
+                last, waiting = step()
+                denied = None
+                if not waiting:
+                    return last
             except Final:
                 raise
             except Unreadable as error:
@@ -70,7 +79,7 @@ class Progress:
             now = time.monotonic()
             if denied and now - denied >= _DENIED_SECONDS:
                 raise Final(_REMEDY % waiting[0])
-            if not waiting or now >= end:
-                return waiting
+            if now >= end:
+                raise Waiting(waiting, last)
             reasons.show("%s, %d s left" % (title, end - now), "; ".join(waiting))
             time.sleep(next(intervals))

@@ -36,7 +36,7 @@ with contextlib.suppress(Exception):
 class Requests(t.Protocol):
     """What the modules gpu_cluster_objects, gpu_cluster_patch and gpu_cluster_pods return. All raise Unreadable."""
 
-    def objects(self, wanted: t.Sequence[Data]) -> list[Data]: ...
+    def objects(self, requested: t.Sequence[Data]) -> list[Data]: ...
 
     def patch(self, patches: t.Sequence[Data]) -> list[Data | None]: ...
 
@@ -49,8 +49,8 @@ class ByModules:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def objects(self, wanted: t.Sequence[Data]) -> list[Data]:
-        return t.cast("list[Data]", self._run("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"])
+    def objects(self, requested: t.Sequence[Data]) -> list[Data]:
+        return t.cast("list[Data]", self._run("gpufleet.node.gpu_cluster_objects", objects=list(requested))["results"])
 
     def patch(self, patches: t.Sequence[Data]) -> list[Data | None]:
         return t.cast("list[Data | None]", self._run("gpufleet.node.gpu_cluster_patch", patches=patches)["nodes"])
@@ -71,8 +71,8 @@ class ByClient:
         tempfile.tempdir = self._files.name
         self._client, self._check_mode = Client(), check_mode
 
-    def objects(self, wanted: t.Sequence[Data]) -> list[Data]:
-        return self._use(read_objects, wanted)
+    def objects(self, requested: t.Sequence[Data]) -> list[Data]:
+        return self._use(read_objects, requested)
 
     def patch(self, patches: t.Sequence[Data]) -> list[Data | None]:
         return self._use(patch_nodes, patches, self._check_mode)

@@ -89,10 +89,10 @@ def keep(source: Path, path: Path, check_mode: bool) -> bool:
 
     The file is replaced: another user may have created it, and could read what the module copy writes to it.
     """
-    content, wanted = source.read_bytes(), (stat.S_IFREG | 0o600, os.geteuid())
+    content, desired = source.read_bytes(), (stat.S_IFREG | 0o600, os.geteuid())
     with contextlib.suppress(FileNotFoundError):
         found = path.lstat()
-        if (found.st_mode, found.st_uid) == wanted and path.read_bytes() == content:
+        if (found.st_mode, found.st_uid) == desired and path.read_bytes() == content:
             return False
     if not check_mode:
         write(path, content)

@@ -141,16 +141,16 @@ def _present(gpus: t.Sequence[Data]) -> list[Device] | None:
 
 def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
     """Where the published devices of a node differ from those in its facts."""
-    wanted, devices = present(host), published(found, node)
-    if wanted is None:
+    desired, devices = present(host), published(found, node)
+    if desired is None:
         return ["%s: its GPUs or MIG devices cannot be read, nor compared with the published ones" % node]
     if devices is None:
         text = "%s: the DRA driver has not published its devices. Check its pod on the node, and resources.gpus of its chart"
-        return [text % node] if wanted else []
+        return [text % node] if desired else []
     current = list(devices.values())
-    missing = [each for each in wanted if not any(map(each.is_like, current))]
-    gone = [each for each in current if not any(map(each.is_like, wanted))]
-    texts = ["%d of %d devices are not published: %s" % (len(missing), len(wanted), _few(missing))] if missing else []
+    missing = [each for each in desired if not any(map(each.is_like, current))]
+    gone = [each for each in current if not any(map(each.is_like, desired))]
+    texts = ["%d of %d devices are not published: %s" % (len(missing), len(desired), _few(missing))] if missing else []
     texts += ["%d published devices do not exist: %s" % (len(gone), _few(gone))] if gone else []
     return (
         ["%s: %s. Restart the kubelet plugin of the DRA driver, or run mig.yml" % (node, "; ".join(texts))]

@@ -17,16 +17,17 @@ from .._cluster import runs
 from .._cluster.api import Reading
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
+from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
 from .._common.result import Result
 from . import dra, evictions, operands, record, workloads
 from .evictions import Change, EvictionOptions
-from .node_guard import NodeGuard, Waiting
+from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
 
 
-class Options(t.NamedTuple):
+class DrainOptions(t.NamedTuple):
     """How the node is drained."""
 
     change: Change
@@ -50,7 +51,7 @@ class _Failed(Exception):
     """The node cannot be taken out of service."""
 
 
-def drain(guard: NodeGuard, host: Host, options: Options) -> Drained:
+def drain(guard: NodeGuard, host: Host, options: DrainOptions) -> Drained:
     """Drain the node of a host. In check mode, show what would be evicted.
 
     The record is written with the cordon, before the first eviction, and again before the first component is paused, so
@@ -69,13 +70,11 @@ def drain(guard: NodeGuard, host: Host, options: Options) -> Drained:
     return result
 
 
-class _Drain(t.NamedTuple):
-    """The steps. They raise _Failed, Unreadable, and OtherRun."""
+class _Drain:
+    """The steps, which complete the result. They raise _Failed, Unreadable, and OtherRun."""
 
-    guard: NodeGuard
-    host: Host
-    options: Options
-    result: Drained
+    def __init__(self, guard: NodeGuard, host: Host, options: DrainOptions, result: Drained) -> None:
+        self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self, reading: Reading, known: Record | None) -> None:
         guard, name = self.guard, name_of(reading.node)
@@ -86,7 +85,7 @@ class _Drain(t.NamedTuple):
         different = cluster_nodes.other_hostname(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
             raise _Failed(different)
-        reading, pods = self._planned(name, lambda: reading)
+        pods = self._planned(reading)
         self._warn_of_staying(reading.pods)
         changed = known is None or not record.cordoned(reading.node) or bool(pods)
         if self.options.check_mode:
@@ -105,20 +104,16 @@ class _Drain(t.NamedTuple):
         notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
         guard.progress.show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
         # Other pods may have started before the node was cordoned.
-        reading, pods = self._planned(name, lambda: guard.api.reading(name))
-        node = self._cordon(reading.node, pods)
+        reading = guard.progress.result("reading node %s" % name, lambda: guard.api.reading(name))
+        node = self._cordon(reading.node, self._planned(reading))
         reading = self._until_empty(name, Reading(node, reading.pods), "is not drained", self._evict)
         for group in operands.to_pause(self.options.by_operator, self.options.uses_dra):
             reading = self._pause(reading, group)
 
-    def _planned(self, name: str, read: t.Callable[[], Reading]) -> tuple[Reading, list[Data]]:
-        """A node, and the pods to evict."""
-
-        def step() -> tuple[Reading, list[Data]]:
-            reading = read()
-            return reading, self._to_evict(reading)
-
-        return self.guard.progress.result("planning to drain %s" % name, step)
+    def _planned(self, reading: Reading) -> list[Data]:
+        """The pods to evict."""
+        title = "planning to drain %s" % name_of(reading.node)
+        return self.guard.progress.result(title, lambda: self._to_evict(reading))
 
     def _to_evict(self, reading: Reading) -> list[Data]:
         name, change, options = name_of(reading.node), self.options.change, self.options.evictions
@@ -163,19 +158,19 @@ class _Drain(t.NamedTuple):
         which an earlier run has evicted pods are recorded, and lack these.
         """
         progress, known = self.guard.progress, self.guard.available(node)
-        found, read = workloads.of(pods, known.workloads if known else ()), list[list[Data]]()
+        found = workloads.of(pods, known.workloads if known else ())
 
-        def degraded() -> list[str]:
-            read[:] = self.guard.api.read(*workloads.requests(found)) if found else []
-            return workloads.degraded(found, read)
+        def degraded() -> tuple[list[list[Data]], list[str]]:
+            read = self.guard.api.read(*workloads.requests(found)) if found else []
+            return read, workloads.degraded(found, read)
 
-        waiting = progress.until_empty("draining %s" % name_of(node), degraded)
-        if waiting:
+        try:
+            return workloads.counted(found, progress.until_empty("draining %s" % name_of(node), degraded))
+        except Waiting as error:
             raise _Failed(
                 "after %d seconds, pods are not ready whose controllers would lose more pods: %s. Resolve this, or set "
-                "gpu_cluster_drain_wait_for_pods to false" % (progress.timeout, "; ".join(waiting))
-            )
-        return workloads.counted(found, read)
+                "gpu_cluster_drain_wait_for_pods to false" % (progress.timeout, error)
+            ) from None
 
     def _evict(self, reading: Reading) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""

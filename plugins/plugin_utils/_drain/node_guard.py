@@ -19,10 +19,6 @@ from . import record
 from .record import Record
 
 
-class Waiting(Exception):
-    """The time has passed, and these are the reasons that remain."""
-
-
 class NodeGuard(t.NamedTuple):
     """The access of one run to the nodes of a cluster."""
 
@@ -60,13 +56,10 @@ class NodeGuard(t.NamedTuple):
 
         ``first`` is the first reading, if it is known.
         """
-        given, last = [first] if first else [], list[Reading]()
+        known = iter([first] if first else [])
 
-        def step() -> list[str]:
-            last[:] = [given.pop() if given else read()]
-            return reasons(last[0])
+        def step() -> tuple[Reading, list[str]]:
+            reading = next(known, None) or read()
+            return reading, reasons(reading)
 
-        waiting = self.progress.until_empty(title, step)
-        if waiting:
-            raise Waiting("; ".join(waiting))
-        return last[0]
+        return self.progress.until_empty(title, step)

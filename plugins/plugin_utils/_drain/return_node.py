@@ -16,10 +16,11 @@ from .._cluster.api import Reading
 from .._cluster.labels import DEPLOY
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import pod_of
+from .._cluster.progress import Waiting
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
 from . import dra, operands, record, workloads
-from .node_guard import NodeGuard, Waiting
+from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
 
@@ -29,7 +30,7 @@ _WITHOUT_GPUS = (
 )
 
 
-class Options(t.NamedTuple):
+class ReturnOptions(t.NamedTuple):
     """How the node returns."""
 
     uncordon: bool = True  # false: the change has failed, so that only the paused components resume
@@ -46,7 +47,7 @@ class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
 
 
-def return_node(guard: NodeGuard, host: Host, options: Options) -> Result:
+def return_node(guard: NodeGuard, host: Host, options: ReturnOptions) -> Result:
     """Return the node of a host, if a run has taken it out of service. Any later run can do that too.
 
     The record is removed in the same write that uncordons the node, after which only the evicted pods are waited for.
@@ -69,16 +70,14 @@ def return_node(guard: NodeGuard, host: Host, options: Options) -> Result:
     return result
 
 
-class _Return(t.NamedTuple):
-    """The steps. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
+class _Return:
+    """The steps, which complete the result. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
 
-    guard: NodeGuard
-    host: Host
-    options: Options
-    result: Result
+    def __init__(self, guard: NodeGuard, host: Host, options: ReturnOptions, result: Result) -> None:
+        self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self) -> None:
-        guard, host, options, result = self
+        guard, host, options, result = self.guard, self.host, self.options, self.result
         reading = guard.progress.result("reading the node of %s" % host.name, lambda: guard.api.host_reading(host))
         known = guard.available(reading.node)
         steps = record.commands_without_record(reading.node) if known is None and options.drained else ""
@@ -164,32 +163,34 @@ class _Return(t.NamedTuple):
         """The components of the GPU operator on the node."""
         if not any(label.startswith(DEPLOY) for label in labels_of(node)):
             return set()
-        wanted: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
+        requested: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
         reading = "reading the DaemonSets of the cluster"
-        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(wanted)[0]))
+        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(requested)[0]))
 
     def _wait_for_pods(self, node: Data, evicted: t.Sequence[Workload]) -> None:
         """Wait until the controllers of evicted pods have as many ready pods as before."""
         api, progress, name = self.guard.api, self.guard.progress, name_of(node)
         before = {each.uid: each.ready for each in evicted}
-        left: list[Workload] = []
 
-        def unready() -> list[str]:
-            left[:] = workloads.unready(evicted, api.read(*workloads.requests(evicted))) if evicted else []
-            return ["%s has %d ready pods, and had %d before" % (each, each.ready, before[each.uid]) for each in left]
+        def unready() -> tuple[list[Workload], list[str]]:
+            left = workloads.unready(evicted, api.read(*workloads.requests(evicted))) if evicted else []
+            text = "%s has %d ready pods, and had %d before"
+            return left, [text % (each, each.ready, before[each.uid]) for each in left]
 
-        waiting = progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
-        if waiting:
+        try:
+            progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
+        except Waiting as error:
+            left: list[Workload] = error.last or []
             pods = api.pods_in(sorted({each.namespace for each in left}))
             reasons = [reason.rstrip(".") for each in left for reason in workloads.reasons(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (progress.timeout, name, "; ".join([*waiting, *reasons]), record.returned(node))
-            )
+                % (progress.timeout, name, "; ".join([*error.reasons, *reasons]), record.returned(node))
+            ) from None
 
 
-def _former(reading: Reading, known: Record | None, options: Options) -> list[Data]:
+def _former(reading: Reading, known: Record | None, options: ReturnOptions) -> list[Data]:
     """The pods that read the GPUs before the change, and are restarted."""
     # The MIG manager restarts them itself.
     drained = operands.outdated(*reading) if known and not options.by_operator else []

@@ -48,7 +48,7 @@ class NodeVariables(t.NamedTuple):
     sharing: object = None
 
 
-class Found(t.NamedTuple):
+class ManagedNodes(t.NamedTuple):
     """The nodes with GPUs, by what happens to them."""
 
     nodes: t.List[Data]  # name, boards, and the owner of MIG of each node on which charts are installed
@@ -57,9 +57,9 @@ class Found(t.NamedTuple):
     skipped: t.List[str]  # nodes that cannot be changed, and have no layout to compare them with
 
 
-def find(nodes: t.Iterable[Data], variables: NodeVariables) -> Found:
+def find(nodes: t.Iterable[Data], variables: NodeVariables) -> ManagedNodes:
     """The nodes of a cluster that have GPUs, or that were selected, and their problems."""
-    out = Found([], [], [], [])
+    out = ManagedNodes([], [], [], [])
     for node in sorted(nodes, key=name_of):
         models = instance_types.models(node)
         if not variables.selected and not models and not instance_types.sign_of_gpus(node):
@@ -139,20 +139,20 @@ def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]
     on = platforms.platform(node)
     # A former strategy applies until the chart has changed.
     strategy = on.strategy or _strategy_of(node) or strategy
-    wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
+    desired = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
     devices = node_sharing.devices(host, node)
     offered = readiness.allocatable(node)
     if on.installs and (not offered or (profile and strategy == "none")):
         return []
     found = _partitioned(node, strategy)
-    if devices == wanted and found in (None, profile):
+    if devices == desired and found in (None, profile):
         return []
     if not devices and found in (None, profile):
         return [] if on.installs else [_UNKNOWN_SHARING if offered else _NO_GPUS % on.name]
-    same = devices in (None, wanted)
+    same = devices in (None, desired)
     once = ", each device counted once" if devices not in (None, offered) else ""
     has = readiness.resource_list(offered if devices is None else devices) + once + (_of(found) if same else "")
-    needs = readiness.resource_list(wanted) + (_of(profile) if same else "")
+    needs = readiness.resource_list(desired) + (_of(profile) if same else "")
     text = "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
     return [text % (has, needs, on.name, platforms.remedy(node, host.boards, profile))]
 

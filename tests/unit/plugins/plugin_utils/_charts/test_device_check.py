@@ -12,14 +12,14 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_check, device_jobs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Options
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import JobOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod
 
 Data = t.Dict[str, t.Any]
 NODE = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "x"})
-OPTIONS = Options("single", has_gfd=True, namespace="ns", runtime_class="nvidia", image="i", timeout=20)
+OPTIONS = JobOptions("single", has_gfd=True, namespace="ns", runtime_class="nvidia", image="i", timeout=20)
 
 
 @pytest.fixture(name="clock", autouse=True)
@@ -81,7 +81,7 @@ class Api:
         return [each for each in self.pods if wanted.items() <= each["metadata"]["labels"].items()]
 
 
-def check(api: Api, options: Options = OPTIONS) -> Checked:
+def check(api: Api, options: JobOptions = OPTIONS) -> Checked:
     return device_check.check(t.cast(t.Any, api), {"a": ExpectedNode({"nvidia.com/gpu": 2})}, options)
 
 

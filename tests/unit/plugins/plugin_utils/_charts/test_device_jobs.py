@@ -15,7 +15,9 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness i
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import pod
 
 Data = t.Dict[str, t.Any]
-OPTIONS = device_jobs.Options("mixed", has_gfd=True, namespace="ns", runtime_class="nvidia", image="image", timeout=300)
+OPTIONS = device_jobs.JobOptions(
+    "mixed", has_gfd=True, namespace="ns", runtime_class="nvidia", image="image", timeout=300
+)
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 

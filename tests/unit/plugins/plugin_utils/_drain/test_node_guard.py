@@ -11,9 +11,9 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress, Waiting
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard, Reading, Waiting
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard, Reading
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, patched
 
 Data = t.Dict[str, t.Any]

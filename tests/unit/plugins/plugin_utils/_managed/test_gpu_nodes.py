@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
 from ansible_collections.gpufleet.node.plugins.plugin_utils._managed import gpu_nodes, instance_types
-from ansible_collections.gpufleet.node.plugins.plugin_utils._managed.gpu_nodes import Found, NodeVariables
+from ansible_collections.gpufleet.node.plugins.plugin_utils._managed.gpu_nodes import ManagedNodes, NodeVariables
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node
 
 Data = t.Dict[str, t.Any]
@@ -33,7 +33,7 @@ def layout(**devices: int) -> t.List[Data]:
 SMALL = layout(**{"1g.5gb": 7})
 
 
-def find(*nodes: Data, **given: t.Any) -> Found:
+def find(*nodes: Data, **given: t.Any) -> ManagedNodes:
     return gpu_nodes.find(nodes, NodeVariables(**{"selected": False, "strategy": "mixed", "layout": SMALL, **given}))
 
 
@@ -257,7 +257,7 @@ def test_the_partition_size_and_the_sharing_of_gke() -> None:
     ],
 )
 def test_platforms_that_are_only_verified(labels: Data, image: str, words: str) -> None:
-    def on(allocatable: Data, wanted: object, **others: str) -> Found:
+    def on(allocatable: Data, wanted: object, **others: str) -> ManagedNodes:
         item = node("a", allocatable, **labels, **others)
         item["status"]["nodeInfo"]["osImage"] = image
         return find(item, layout=wanted)
@@ -268,8 +268,8 @@ def test_platforms_that_are_only_verified(labels: Data, image: str, words: str) 
     assert nothing in on({}, SMALL).problems[0]  # GKE's label shows that it has no MIG
     assert words in on({"nvidia.com/gpu": "8"}, SMALL).problems[0]  # without MIG
     size = {"cloud.google.com/gke-gpu-partition-size": "1g.5gb"} if labels == GKE else {}
-    assert on({"nvidia.com/gpu": "7" if size else "56"}, SMALL, **size) == Found([], ["a"], [], [])
-    assert on({"nvidia.com/gpu": "8"}, None) == Found([], [], [], ["a"])
+    assert on({"nvidia.com/gpu": "7" if size else "56"}, SMALL, **size) == ManagedNodes([], ["a"], [], [])
+    assert on({"nvidia.com/gpu": "8"}, None) == ManagedNodes([], [], [], ["a"])
 
 
 def test_auto_mode_has_no_mig() -> None:
@@ -293,7 +293,7 @@ BOTTLEROCKET = {TYPE: "p5.48xlarge"}
 FOUR = layout(**{"1g.20gb": 4})  # 32 devices on 8 GPUs
 
 
-def on_bottlerocket(offers: Data, wanted: object = FOUR, labels: Data = BOTTLEROCKET) -> Found:
+def on_bottlerocket(offers: Data, wanted: object = FOUR, labels: Data = BOTTLEROCKET) -> ManagedNodes:
     item = node("a", offers, **labels)
     item["status"]["nodeInfo"]["osImage"] = "Bottlerocket OS 1.54.0 (aws-k8s-1.34-nvidia)"
     return find(item, layout=wanted)

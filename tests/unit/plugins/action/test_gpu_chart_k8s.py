@@ -2,20 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin gpu_cluster_k8s, and the access of all action plugins that use the API."""
+"""The action plugin gpu_chart_k8s, and the access of all action plugins that use the API."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_k8s
+from ansible_collections.gpufleet.node.plugins.action import gpu_chart_k8s
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
 Data = t.Dict[str, t.Any]
 
 
 def test_the_recorded_access_is_used() -> None:
-    found = action(gpu_cluster_k8s, "gpu_cluster_k8s", {"options": {"kind": "Secret"}})
+    found = action(gpu_chart_k8s, "gpu_chart_k8s", {"options": {"kind": "Secret"}})
     found._task.environment = [{"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "play"}]
     called: t.List[t.Any] = []
 

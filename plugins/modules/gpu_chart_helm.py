@@ -9,31 +9,34 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_restart
-short_description: Internal to the collection's roles, restart pods
+module: gpu_chart_helm
+short_description: Internal to the collection's roles, run helm and show its progress
 version_added: 0.9.0
 description:
-  - Internal to the collection's roles. Deletes pods that a controller replaces, all at once, and waits until they are
-    gone. Repeats requests while the API server does not respond.
+  - Internal to the collection's roles. Runs C(kubernetes.core.helm). While helm waits for hooks of the chart, shows why
+    pods in the namespace do not start. If helm fails, its error has these reasons.
+  - Fails if the release remains, because an earlier removal was interrupted or failed.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  pods:
+  options:
     description:
-      - The pods, with the keys C(namespace), C(name) and C(uid).
-    type: list
-    elements: dict
+      - The options of C(kubernetes.core.helm).
+    type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Restart a device plugin
-  gpufleet.node.gpu_cluster_restart:
-    pods:
-      - {namespace: gpu-operator, name: nvidia-device-plugin-daemonset-x7k2p, uid: 7f1c2c8e-61b4-4ac1-a3a2-d4c5b3d9d6e1}
+- name: Uninstall the GPU operator
+  gpufleet.node.gpu_chart_helm:
+    options:
+      name: gpu-operator
+      release_namespace: gpu-operator
+      state: absent
+      wait: true
 """
 
 RETURN = r"""#"""

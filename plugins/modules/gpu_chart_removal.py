@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_removal
+module: gpu_chart_removal
 short_description: Internal to the collection's roles, find what a role has installed in a cluster
 version_added: 0.9.0
 description:
@@ -31,7 +31,7 @@ options:
 
 EXAMPLES = r"""
 - name: Find what the role has installed
-  gpufleet.node.gpu_cluster_removal:
+  gpufleet.node.gpu_chart_removal:
     role: gpu_operator
   run_once: true
   register: removal

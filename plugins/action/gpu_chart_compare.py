@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import compare
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
@@ -25,14 +26,14 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = dict(self._arguments)
-        plan = arguments.pop("plan")
+        planned = Planned.of(arguments.pop("plan"))
         playbook = "managed_cluster.yml" if arguments.pop("managed") else "site.yml"
         arguments["check_pods"] = arguments["check_pods"] and not self._task.check_mode
-        problems, checked = compare.compare(self._api, plan, compare.Options(playbook=playbook, **arguments))
+        problems, checked = compare.compare(self._api, planned, compare.CompareOptions(playbook=playbook, **arguments))
         for each in checked.devices:
             show("%s: a pod with one %s got %s" % each)
         result: Data = {
             "devices": [each._asdict() for each in checked.devices],
-            "problems": compare.by_host(plan, variables["ansible_play_hosts"], problems),
+            "problems": compare.by_host(planned, variables["ansible_play_hosts"], problems),
         }
         return {**result, **({"warnings": [checked.unchecked]} if checked.unchecked else {})}

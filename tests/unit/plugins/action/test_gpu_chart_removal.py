@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin gpu_cluster_removal."""
+"""The action plugin gpu_chart_removal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_removal
+from ansible_collections.gpufleet.node.plugins.action import gpu_chart_removal
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
 Data = t.Dict[str, t.Any]
@@ -20,7 +20,7 @@ OTHERS = {"app.kubernetes.io/managed-by": "Helm"}
 
 def removal(results: t.Optional[Data] = None, api_found: bool = True, **variables: t.Any) -> Data:
     """``results`` are by kind. By default, each object exists and is ours."""
-    found = action(gpu_cluster_removal, "gpu_cluster_removal", {"role": "device_plugin"})
+    found = action(gpu_chart_removal, "gpu_chart_removal", {"role": "device_plugin"})
 
     def execute(module_args: Data, **_others: t.Any) -> Data:
         if "msg" in (results or {}):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugins gpu_cluster_label and gpu_cluster_restart, on a cluster of dictionaries."""
+"""The action plugins gpu_chart_label and gpu_chart_restart, on a cluster of dictionaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, gpu_cluster_restart
+from ansible_collections.gpufleet.node.plugins.action import gpu_chart_label, gpu_chart_restart
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
@@ -34,7 +34,7 @@ def cluster(*pods: Data, **labels: str) -> Cluster:
 
 def label(run: t.Callable[..., Data], found: Cluster, **arguments: t.Any) -> Data:
     given = {"nodes": [], "managers": "gpu-operator", **arguments}
-    return run(gpu_cluster_label, found, **given)
+    return run(gpu_chart_label, found, **given)
 
 
 def test_the_mig_manager_is_restarted_before_its_label_changes(run: t.Callable[..., Data]) -> None:
@@ -209,7 +209,7 @@ def test_a_node_that_is_gone(run: t.Callable[..., Data]) -> None:
 def test_a_restart(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one"), manager("two"))
     pods = [{"namespace": "gpu-operator", "name": "one", "uid": "uid-one"}]
-    assert run(gpu_cluster_restart, found, pods=pods, check=True)["changed"] and found.calls == []
-    assert run(gpu_cluster_restart, found, pods=pods)["changed"]
+    assert run(gpu_chart_restart, found, pods=pods, check=True)["changed"] and found.calls == []
+    assert run(gpu_chart_restart, found, pods=pods)["changed"]
     assert [each["metadata"]["name"] for each in found.pods] == ["two"]
-    assert run(gpu_cluster_restart, found, pods=[]) == {"changed": False}
+    assert run(gpu_chart_restart, found, pods=[]) == {"changed": False}

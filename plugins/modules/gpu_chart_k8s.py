@@ -9,34 +9,34 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_helm
-short_description: Internal to the collection's roles, run helm and show its progress
+module: gpu_chart_k8s
+short_description: Internal to the collection's roles, create, change or remove objects in the cluster
 version_added: 0.9.0
 description:
-  - Internal to the collection's roles. Runs C(kubernetes.core.helm). While helm waits for hooks of the chart, shows why
-    pods in the namespace do not start. If helm fails, its error has these reasons.
-  - Fails if the release remains, because an earlier removal was interrupted or failed.
+  - Internal to the collection's roles. Runs C(kubernetes.core.k8s) with the access that C(gpu_cluster) has recorded.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-  - gpufleet.node._attributes.no_diff
+  - gpufleet.node._attributes.diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
   options:
     description:
-      - The options of C(kubernetes.core.helm).
+      - The options of C(kubernetes.core.k8s).
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Uninstall the GPU operator
-  gpufleet.node.gpu_cluster_helm:
+- name: Remove the configurations of the device plugin
+  gpufleet.node.gpu_chart_k8s:
     options:
-      name: gpu-operator
-      release_namespace: gpu-operator
       state: absent
-      wait: true
+      kind: ConfigMap
+      name: gpufleet-device-plugin-configs
+      namespace: gpu-operator
+  delegate_to: "{{ gpu_cluster_host }}"
+  become: "{{ gpu_cluster_host != 'localhost' }}"
 """
 
 RETURN = r"""#"""

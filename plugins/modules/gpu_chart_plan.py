@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_plan
+module: gpu_chart_plan
 short_description: Internal to the collection's roles, plan what a role installs in a Kubernetes cluster
 version_added: 0.9.0
 description:
@@ -54,7 +54,7 @@ options:
 
 EXAMPLES = r"""
 - name: Plan
-  gpufleet.node.gpu_cluster_plan:
+  gpufleet.node.gpu_chart_plan:
     role: gpu_operator
   run_once: true
   register: planned
@@ -82,7 +82,7 @@ missing:
 expected:
   description:
     - The expected state of the nodes that are not pending, by node, as
-      O(gpufleet.node.gpu_cluster_wait#module:expected) takes it.
+      O(gpufleet.node.gpu_chart_wait#module:expected) takes it.
     - This and the following values are the plan. They are only returned if there are no problems, and the cluster can be
       read.
   returned: with a plan
@@ -112,7 +112,7 @@ method:
   returned: with a plan
   type: str
 helm_chart:
-  description: The HelmChart, for the method C(helm_chart).
+  description: The HelmChart, for the method C(helm_chart), with the keys of RV(objects).
   returned: with a plan
   type: dict
 values:

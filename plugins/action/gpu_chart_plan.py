@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Dat
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned, plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
@@ -37,7 +37,7 @@ class ActionModule(ClusterAction):
         given = {name: self._templar.template(variables[name]) for name in sorted(names)}
         own, errors = inventory_variables.validated(role, given)
         if errors:
-            return {**_merged({present[0]: errors}), "missing": False}
+            return Planned({present[0]: errors}, [], None, False, {}).serialized()
         hosts = [host_of(name, hostvars[name]) for name in present]
         failed = sorted(set(variables["ansible_play_hosts_all"]) - set(present))
         with_gpus = [host.name for host in hosts if host.gpus != []] or present[:1]
@@ -51,8 +51,7 @@ class ActionModule(ClusterAction):
             agreement.differences({**own, **given}, present, hostvars),
             agreement.differences_of_other_roles(with_gpus, hostvars),
         )
-        serialized = {} if problems["problems"] or planned.plan is None else planned.plan.serialized()
-        result = {**problems, **serialized, "missing": planned.missing, "settings": installation.variables}
+        result = planned._replace(problems=problems).serialized()
         return {**result, **({"warnings": planned.warnings} if planned.warnings else {})}
 
     def _installation(self, own: Data, others: Data, selected: list[str]) -> Installation:
@@ -89,9 +88,6 @@ class ActionModule(ClusterAction):
             return file.read()
 
 
-def _merged(*found: t.Mapping[str, list[str]]) -> Data:
-    """The problems by host, without hosts that have none, and all of them as one message."""
-    every = {host: [problem for each in found for problem in each.get(host, ())] for host in found[0]}
-    problems = {host: each for host, each in every.items() if each}
-    refusal = "; ".join("%s: %s" % (host, "; ".join(each)) for host, each in problems.items())
-    return {"problems": problems, "refusal": refusal}
+def _merged(*found: t.Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """All problems of each host."""
+    return {host: [problem for each in found for problem in each.get(host, ())] for host in found[0]}

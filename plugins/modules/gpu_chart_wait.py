@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_wait
+module: gpu_chart_wait
 short_description: Internal to the collection's roles, wait until the nodes of a cluster advertise their GPUs
 version_added: 0.9.0
 description:
@@ -58,7 +58,7 @@ options:
 
 EXAMPLES = r"""
 - name: Wait until the node advertises seven MIG devices
-  gpufleet.node.gpu_cluster_wait:
+  gpufleet.node.gpu_chart_wait:
     expected:
       gpu1: {resources: {nvidia.com/gpu: 7}, config: "", validator: true}
     namespace: gpu-operator

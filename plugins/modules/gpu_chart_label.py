@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_label
+module: gpu_chart_label
 short_description: Internal to the collection's roles, label nodes of a cluster
 version_added: 0.9.0
 description:
@@ -66,7 +66,7 @@ options:
 
 EXAMPLES = r"""
 - name: Have the MIG manager apply another configuration
-  gpufleet.node.gpu_cluster_label:
+  gpufleet.node.gpu_chart_label:
     nodes:
       - {node: gpu-1, labels: {nvidia.com/mig.config: all-balanced}}
     managers: gpu-operator

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugins gpu_cluster_plan and gpu_cluster_wait."""
+"""The action plugins gpu_chart_plan and gpu_chart_wait."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_plan, gpu_cluster_wait
-from ansible_collections.gpufleet.node.plugins.modules import gpu_cluster_plan as documentation
+from ansible_collections.gpufleet.node.plugins.action import gpu_chart_plan, gpu_chart_wait
+from ansible_collections.gpufleet.node.plugins.modules import gpu_chart_plan as documentation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod, waiting
@@ -24,7 +24,7 @@ Data = t.Dict[str, t.Any]
 
 @pytest.fixture(name="helm", autouse=True)
 def fixture_helm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda name: "/usr/bin/" + name)
+    monkeypatch.setattr(gpu_chart_plan.shutil, "which", lambda name: "/usr/bin/" + name)
 
 
 def plan(
@@ -36,7 +36,7 @@ def plan(
     **arguments: t.Any,
 ) -> Data:
     names = [each["inventory_hostname"] for each in hosts]
-    found = action(gpu_cluster_plan, "gpu_cluster_plan", {"role": "gpu_operator", **arguments})
+    found = action(gpu_chart_plan, "gpu_chart_plan", {"role": "gpu_operator", **arguments})
 
     def execute(module_name: str, module_args: Data, **_others: t.Any) -> Data:
         if module_name == "kubernetes.core.k8s":
@@ -68,7 +68,7 @@ def test_a_plan_for_two_hosts() -> None:
     assert (result["changed"], result["problems"], result["missing"]) == (False, {}, False)
     assert sorted(result["expected"]) == ["a", "b"]
     assert result["settings"]["namespace"] == "gpu-operator"
-    chart = result["helm_chart"]["spec"]
+    chart = result["helm_chart"]["definition"]["spec"]
     assert (chart["chart"], chart["version"]) == ("gpu-operator", "v26.7.0")
     assert all(chart.values())  # helm-controller removes empty keys, and null is not allowed
 
@@ -96,7 +96,7 @@ def test_facts_that_replace_variables() -> None:
 
 
 def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(gpu_chart_plan.shutil, "which", lambda _name: None)
     hosts = [host("a", gpu_operator_version="v26.7.0")]
     result = plan(hosts)
     assert "expected" not in result and result["problems"]["a"][0].startswith("the controller lacks the command helm")
@@ -161,9 +161,9 @@ def test_the_values_of_the_chart_also_depend_on_hosts_that_failed_before() -> No
 def test_a_chart_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chart.tgz").write_bytes(b"archive")
     finds = lambda _action, folder, name: str(tmp_path / name) if folder == "files" else ""  # noqa: E731
-    monkeypatch.setattr(gpu_cluster_plan.ActionModule, "_find_needle", finds)
+    monkeypatch.setattr(gpu_chart_plan.ActionModule, "_find_needle", finds)
     found = plan([host("a", gpu_operator_version="v26.7.0", gpu_operator_chart_file="chart.tgz")])
-    assert base64.b64decode(found["helm_chart"]["spec"]["chartContent"]) == b"archive"
+    assert base64.b64decode(found["helm_chart"]["definition"]["spec"]["chartContent"]) == b"archive"
 
 
 class Clock:
@@ -174,7 +174,7 @@ class Clock:
         self.shown: t.List[str] = []
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(progress.time, "sleep", self.sleep)
-        monkeypatch.setattr(gpu_cluster_wait, "show", self.shown.append)
+        monkeypatch.setattr(gpu_chart_wait, "show", self.shown.append)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -189,7 +189,7 @@ def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Dat
     """Run the action. Each reading is a node with an optional list of pods, or an error message."""
     left = list(readings)
     given = {"expected": {"a": {"resources": {"nvidia.com/gpu": 7}}}, "namespace": "ns", "timeout": 60, **arguments}
-    found = action(gpu_cluster_wait, "gpu_cluster_wait", given)
+    found = action(gpu_chart_wait, "gpu_chart_wait", given)
 
     def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
         if module_name == "kubernetes.core.k8s_log":
@@ -260,7 +260,7 @@ def test_reads_one_node_and_its_pods(clock: Clock) -> None:
         return {"results": [{"resources": [READY[0]]}, {"resources": []}]}
 
     arguments = {"expected": {"a": {}}, "namespace": "ns", "timeout": 0, "elsewhere": False}
-    found = action(gpu_cluster_wait, "gpu_cluster_wait", arguments)
+    found = action(gpu_chart_wait, "gpu_chart_wait", arguments)
     found._execute_module = execute
     assert "failed" not in found.run(task_vars={})
     pods = {"kind": "Pod", "namespace": "ns", "field_selectors": ["spec.nodeName=a"]}

@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_cluster_compare
+module: gpu_chart_compare
 short_description: Internal to the collection's roles, compare a cluster with a plan
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Reports the differences between a cluster and a plan of
-    M(gpufleet.node.gpu_cluster_plan), and why nodes do not advertise the GPUs of their layouts. Returns problems instead
+    M(gpufleet.node.gpu_chart_plan), and why nodes do not advertise the GPUs of their layouts. Returns problems instead
     of failing.
   - With O(check_pods), if all nodes are ready, starts a job for each resource of each node, with one pod for each GPU or
     MIG device that is not in use. Each pod must list exactly one device with C(nvidia-smi -L), and all devices must
@@ -28,7 +28,7 @@ author:
 options:
   plan:
     description:
-      - The return values of M(gpufleet.node.gpu_cluster_plan).
+      - The return values of M(gpufleet.node.gpu_chart_plan).
     type: dict
     required: true
   server:
@@ -65,14 +65,14 @@ options:
 
 EXAMPLES = r"""
 - name: Plan
-  gpufleet.node.gpu_cluster_plan:
+  gpufleet.node.gpu_chart_plan:
     role: gpu_operator
     changes: false
   run_once: true
   register: planned
 
 - name: Compare the cluster with the plan
-  gpufleet.node.gpu_cluster_compare:
+  gpufleet.node.gpu_chart_compare:
     plan: "{{ planned }}"
     server: localhost
     check_pods: true

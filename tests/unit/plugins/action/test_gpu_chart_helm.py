@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin gpu_cluster_helm. tests/cluster/test_helm.py has a hook that helm waits for."""
+"""The action plugin gpu_chart_helm. tests/cluster/test_helm.py has a hook that helm waits for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_helm
+from ansible_collections.gpufleet.node.plugins.action import gpu_chart_helm
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import waiting
 
@@ -20,7 +20,7 @@ Data = t.Dict[str, t.Any]
 def run(helm: t.Callable[[Data], Data], *pods: Data) -> Data:
     """The result of the action. ``helm`` stands in for the module kubernetes.core.helm."""
     options = {"name": "x", "release_namespace": "y"}
-    found = action(gpu_cluster_helm, "gpu_cluster_helm", {"options": options})
+    found = action(gpu_chart_helm, "gpu_chart_helm", {"options": options})
 
     def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
         if module_name == "kubernetes.core.helm":
