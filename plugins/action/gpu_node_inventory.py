@@ -54,6 +54,8 @@ class ActionModule(Action):
             "problems": problems,
             "selected": roles.selected,
             "roles": found.roles,
+            "updates": [role for role in roles.updates if role in found.roles],
+            "interrupts": roles.interrupts,
             "unrequested": roles.unrequested,
             "warnings": [
                 *found.warnings,

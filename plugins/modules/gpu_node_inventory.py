@@ -29,7 +29,7 @@ options:
   registry:
     description:
       - The collection's roles in order of installation. The keys of each are C(role), C(tag), C(scope) (V(node) if it is
-        not set) and, if a variable decides whether V(all) includes it, C(enabled).
+        not set), C(plan) if the role has this entry point and, if a variable decides whether V(all) includes it, C(enabled).
     type: list
     elements: dict
     required: true
@@ -90,6 +90,16 @@ roles:
   type: list
   elements: str
   sample: [nvidia_driver, nvidia_mig]
+updates:
+  description: Those of RV(roles) whose entry point C(plan) sets the reasons why their changes would interrupt work.
+  returned: always
+  type: list
+  elements: str
+  sample: [nvidia_driver]
+interrupts:
+  description: Whether one of RV(selected) may interrupt the work of a node.
+  returned: always
+  type: bool
 unrequested:
   description:
     - Roles that V(all) in C(gpu_node_roles) includes, and that are not selected, because O(record) only lists

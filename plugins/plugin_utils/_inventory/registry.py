@@ -22,6 +22,7 @@ class Row(t.NamedTuple):
     tag: str
     enabled: bool  # whether gpu_node_roles: [all] includes it for this host
     scope: str = "node"  # node: runs on every host, in batches; cluster: once, after all batches
+    plan: bool = False  # whether its entry point plan says why its changes would interrupt pods
 
 
 class Tags(t.NamedTuple):
@@ -48,6 +49,8 @@ class Selection(t.NamedTuple):
     unrequested: list[str]
     unknown: list[str]  # problems
     compares_boards: bool
+    updates: t.Sequence[str] = ()  # the selected roles with a plan
+    interrupts: bool = False  # whether a selected role may interrupt the work of a node
 
 
 def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
@@ -58,6 +61,7 @@ def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
             str(row["tag"]),
             is_true(row.get("enabled", True)),
             str(row.get("scope", "node")),
+            is_true(row.get("plan", False)),
         )
         for row in registry
     ]
@@ -126,6 +130,7 @@ def selection(
     if all_roles:
         names = [row.role for row in registry]
     chosen = selected(registry, names, tags)
+    updates = [row.role for row in registry if row.plan and row.role in chosen]
     return Selection(
         enabled=names,
         # The tag "always" validates the variables of all roles, without the roles' own checks.
@@ -134,6 +139,8 @@ def selection(
         unrequested=ignored,
         unknown=unknown(registry, requested),
         compares_boards=_compares_boards(registry, names, tags),
+        updates=updates,
+        interrupts=bool(updates) or "nvidia_mig" in chosen,
     )
 
 

@@ -110,8 +110,8 @@ def roles_in(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[
 
 def test_rows_read_the_results_of_templates() -> None:
     """Before ansible-core 2.19, a template returns text."""
-    given = [{"role": "a", "tag": "x", "enabled": "False"}, {"role": "b", "tag": "y", "enabled": "True"}]
-    assert registry.rows(given) == [Row("a", "x", False), Row("b", "y", True)]
+    given = [{"role": "a", "tag": "x", "enabled": "False"}, {"role": "b", "tag": "y", "enabled": "True", "plan": True}]
+    assert registry.rows(given) == [Row("a", "x", False), Row("b", "y", True, plan=True)]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,23 @@ def test_a_selection_without_roles_that_nothing_requests() -> None:
     assert (found.unrequested, found.enabled, found.selected) == (["nvidia_driver"], ["gpu_node"], ["gpu_node"])
     assert registry.selection(ROWS, ["all"], Tags(), MIG_ONLY, [], all_roles=True).selected == NAMES
     assert registry.selection(ROWS, ["all"], Tags(), {}, [], scope="cluster").selected == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "updates", "interrupts"),
+    [
+        (Tags(), ["nvidia_driver", "nvidia_container_toolkit", "rke2"], True),
+        (Tags(["driver"]), ["nvidia_driver"], True),
+        (Tags(["mig"]), [], True),
+        (Tags(["name", "cluster", "operator"]), [], False),
+    ],
+)
+def test_which_selected_roles_may_interrupt_the_work_of_a_node(
+    tags: Tags, updates: t.List[str], interrupts: bool
+) -> None:
+    rows = registry.rows(REGISTRY)
+    found = registry.selection(rows, [row.role for row in rows], tags, {}, [])
+    assert (found.updates, found.interrupts) == (updates, interrupts)
 
 
 def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag_always() -> None:
