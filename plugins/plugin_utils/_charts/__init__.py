@@ -39,7 +39,7 @@ Imports _drain, _cluster, _layout and _common.
 Tested under another name (folders are those of tests/unit/plugins):
     build, chart, inputs, notices, objects, operator_mig, plugin_sharing, preconditions: test_plan.py
     device_plugin_values, mapping, operator_values: test_releases.py
-    agreement, wait: action/test_gpu_cluster_plan.py
+    agreement, wait: action/test_gpu_cluster.py
     compare: action/test_gpu_cluster_compare.py
     dra_driver: action/test_gpu_cluster_dra.py
     node_labels: action/test_gpu_cluster_label.py
