@@ -54,7 +54,8 @@ Tested under another name (folders are those of tests/unit/plugins):
     compute, explain, model, operations, solve: test_plan.py
     plan_node: test_plan_properties.py
     instances, keys, selector: test_layout.py
-    journal, parallel, verify: test_rollback.py
+    journal, verify: test_rollback.py
+    parallel: test_converge_node.py
     errors, text: test_messages.py
     describe: modules/test_nvidia_mig.py
     backend, codes, data: module_utils/_backend/test_nvml.py
