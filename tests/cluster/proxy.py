@@ -50,7 +50,7 @@ class Proxy:
         self._http.daemon_threads = True
         cluster = {"server": "http://127.0.0.1:%d" % self._http.server_port}
         self.kubeconfig = work / "kubeconfig"
-        self.kubeconfig.write_text(json.dumps({**found, "clusters": [{"name": "simulated", "cluster": cluster}]}))
+        self.kubeconfig.write_text(json.dumps({**found, "clusters": [{"name": "gpufleet", "cluster": cluster}]}))
 
     def __enter__(self) -> Proxy:
         threading.Thread(target=self._http.serve_forever, daemon=True).start()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
+from ansible_collections.gpufleet.node.tests.unit.conftest import fixture_no_pauses  # noqa: F401, applies to these tests too
 
 
 def _directory() -> t.Iterator[Path]:
@@ -33,9 +33,3 @@ def templates() -> t.Iterator[Path]:
 def cases() -> t.Iterator[Path]:
     """Directory of the nodes that a test may change."""
     yield from _directory()
-
-
-@pytest.fixture(autouse=True)
-def fixture_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Repeat writes without a pause."""
-    monkeypatch.setattr(retry, "PAUSES", (0.0,) * len(retry.PAUSES))

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.backend_support import refusal
 
 from .support import EMPTY, OFF, SMI_VERSIONS, Simulated, gi, on, template
 
@@ -95,12 +96,6 @@ def test_pending_modes_read_the_same(templates, cases, both, version):
     smi.reset(0)
     for driver in (nvml, smi):
         assert (driver.read(0).mode_current, driver.read(0).mode_pending) == (True, True)
-
-
-def refusal(work, *args):
-    with pytest.raises(BackendError) as error:
-        work(*args)
-    return error.value
 
 
 def test_both_backends_fail_with_the_same_codes(templates, cases, both, version):

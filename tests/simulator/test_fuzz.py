@@ -167,7 +167,6 @@ class Fuzz:
                     [self.handle("device"), self.output(), self.output(self.count), ctypes.c_ulonglong(0)],
                 ),
                 ("DeviceGetProcessesUtilizationInfo", [self.handle("device"), self.versioned(0x01000018)]),
-                ("DeviceGetFanSpeed_v2", [self.handle("device"), self.small(0, 1), self.output()]),
             ]
         )
         self.out.value = 0

@@ -184,32 +184,10 @@ def test_only_the_newer_function_samples_processes_on_blackwell(simulate: Simula
     assert [sample.smUtil for sample in new(session.handle(), 0)] == [100]
 
 
-@pytest.mark.parametrize("board", ["A100-80GB", "H100-NVL", "RTX-PRO-6000", "T4"])
-def test_boards_have_no_fans(simulate: Simulate, board: str) -> None:
-    """The chassis cools all boards of the simulator."""
-    device = simulate(board, mig=False).handle()
-    for call, arguments in (
-        (nv.nvmlDeviceGetFanSpeed, ()),
-        (nv.nvmlDeviceGetFanSpeed_v2, (0,)),
-        (nv.nvmlDeviceGetFanSpeedRPM, ()),
-        (nv.nvmlDeviceGetTargetFanSpeed, (0,)),
-        (nv.nvmlDeviceGetNumFans, ()),
-        (nv.nvmlDeviceGetMinMaxFanSpeed, ()),
-        (nv.nvmlDeviceGetFanControlPolicy_v2, (0,)),
-    ):
-        assert code_of(call, device, *arguments) == nv.NVML_ERROR_NOT_SUPPORTED
-        assert code_of(call, None, *arguments) == nv.NVML_ERROR_INVALID_ARGUMENT
-    speed = ctypes.c_uint()
-    assert library().nvmlDeviceGetFanSpeed(device, None) == nv.NVML_ERROR_INVALID_ARGUMENT
-    assert library().nvmlDeviceGetFanSpeed_v2(device, 0, None) == nv.NVML_ERROR_INVALID_ARGUMENT
-    assert library().nvmlDeviceGetFanSpeedRPM(device, ctypes.byref(speed)) == nv.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
-
-
-def test_fans_and_fabric_of_a_mig_device(simulate: Simulate) -> None:
-    """They belong to the GPU."""
+def test_the_fabric_of_a_mig_device(simulate: Simulate) -> None:
+    """It belongs to the GPU."""
     session = simulate("H100-80GB")
     gi = create_at(session.handle(), 9, 4, 4)
     nv.nvmlGpuInstanceCreateComputeInstance(gi, 2)
     mig = nv.nvmlDeviceGetMigDeviceHandleByIndex(session.handle(), 0)
-    assert code_of(nv.nvmlDeviceGetFanSpeed, mig) == nv.NVML_ERROR_INVALID_ARGUMENT
     assert fabric_info(mig, nv.c_nvmlGpuFabricInfo_t)[0] == nv.NVML_ERROR_INVALID_ARGUMENT

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Imports go one way between the layers of plugins/, and no file imports from a test file."""
+"""Imports go one way between the layers of plugins/, no file imports from a test file, and maps are complete."""
 
 from __future__ import annotations
 
@@ -242,3 +242,20 @@ def test_no_file_imports_from_a_test_file() -> None:
         if any(part.startswith("test_") for part in name.split("."))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=str)
+def test_the_map_of_each_folder_names_the_tests_that_are_not_in_the_mirror(path: Path) -> None:
+    """``    NAME, NAME: TEST``, where TEST is a file of the mirrored folder, or has a path."""
+    unit = TOP / "tests" / "unit" / "plugins"
+    named, missing = [], []
+    for names, test in re.findall(r"^    ([\w, ]+): (\S+\.py)$", (PLUGINS / path).read_text(), re.MULTILINE):
+        named.extend(names.split(", "))
+        folder = TOP if test.startswith("tests/") else unit if "/" in test else unit / path.parent
+        if not (folder / test).is_file():
+            missing.append(test)
+    assert missing == []
+    files_here = [each for each in SOURCES if each.parent == path.parent and each != path]
+    assert sorted(named) == [
+        each.stem for each in files_here if not (unit / each.with_name("test_%s" % each.name)).is_file()
+    ]

@@ -35,4 +35,9 @@ Both:
     capable.py              GPUs that are known to support MIG
 
 Imports model, backend, codes and printable of _mig.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    architecture, capable, names, nvml_library, remedies, reset: test_nvml.py
+    command, smi_command, smi_errors, smi_list, smi_log, smi_model: test_smi.py
+    boards: module_utils/_mig/test_reduced.py
 """

@@ -14,4 +14,7 @@
     report.py     its log lines
 
 Imports _backend and _mig.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    gpus, limit, report, settings: test_restore.py
 """

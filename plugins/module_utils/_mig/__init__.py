@@ -49,4 +49,15 @@ The output:
     data.py             the type of plain data
 
 Imports nothing else of the collection.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    compute, explain, model, operations, solve: test_plan.py
+    plan_node: test_plan_properties.py
+    instances, keys, selector: test_layout.py
+    journal, verify: test_rollback.py
+    parallel: test_converge_node.py
+    errors, text: test_messages.py
+    describe: modules/test_nvidia_mig.py
+    backend, codes, data: module_utils/_backend/test_nvml.py
+    printable: plugin_utils/_common/test_output.py
 """

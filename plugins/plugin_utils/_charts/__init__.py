@@ -35,4 +35,13 @@ The change and its verification:
     removal.py               objects and labels that an uninstallation removes
 
 Imports _drain, _cluster, _layout and _common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    build, chart, inputs, notices, objects, operator_mig, plugin_sharing, preconditions: test_plan.py
+    device_plugin_values, mapping, operator_values: test_releases.py
+    agreement, wait: action/test_gpu_chart.py
+    compare: action/test_gpu_chart_compare.py
+    dra_driver: action/test_gpu_cluster_dra.py
+    node_labels: action/test_gpu_chart_label.py
+    removal: action/test_gpu_chart_removal.py
 """

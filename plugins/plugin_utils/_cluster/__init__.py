@@ -25,4 +25,10 @@ Nodes:
     plugin_configs.py  configurations for the device plugin
 
 Imports _layout and _common, and the requests of module_utils/_module/cluster.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    action, api, progress: action/test_gpu_cluster_drain.py
+    labels: plugin_utils/_drain/test_record.py
+    plugin_configs: plugin_utils/_layout/test_sharing.py
+    responses: test_requests.py
 """

@@ -11,4 +11,8 @@
     output.py   messages to the terminal, without control characters
 
 Imports nothing of the others.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    action, refusal: action/test_nvidia_driver_plan.py
+    result: action/test_gpu_cluster_drain.py
 """

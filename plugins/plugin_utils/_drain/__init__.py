@@ -18,4 +18,7 @@ Decisions, without access to the cluster:
     dra_variables.py  variables that contradict the use of the DRA driver
 
 Imports _cluster, _layout and _common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    drain_node, return_node: action/test_gpu_cluster_drain.py
 """

@@ -15,4 +15,8 @@
     tables.py       the tables in distributions/
 
 Imports _layout and _common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    generations: test_modules.py
+    names: test_plan.py
 """

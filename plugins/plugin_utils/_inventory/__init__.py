@@ -14,4 +14,7 @@
     report.py             messages of preflight and verify
 
 Imports _layout and _common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    batches: action/test_gpu_node_batch.py
 """

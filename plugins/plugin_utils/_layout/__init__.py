@@ -18,4 +18,14 @@
     errors.py           errors of the engine as errors of Ansible
 
 Imports the engine (module_utils/_mig) and _common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    gpus: test_boards.py
+    errors: filter/test_wrong_types.py
+    layouts_on_gpus: filter/test_mig_resources.py
+    map: filter/test_mig_map.py
+    named: filter/test_mig_layout.py
+    parted: filter/test_mig_parted.py
+    plan: filter/test_mig_plan.py
+    problems, products: filter/test_mig_problems.py
 """

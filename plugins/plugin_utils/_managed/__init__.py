@@ -10,4 +10,7 @@
     instance_types.py  the GPUs of a cloud instance: instance_types.yml, and signs of GPUs
 
 Imports _charts, _drain, _cluster, _layout and _common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    instance_types, node_sharing, platforms: test_gpu_nodes.py
 """

@@ -9,4 +9,7 @@
     version.py  versions, and upgrades that Kubernetes supports
 
 Imports _inventory.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    version: test_config.py
 """

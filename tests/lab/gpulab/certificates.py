@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import typing as t
@@ -75,6 +76,24 @@ class Authority:
         """The same for a server that is also a client of its peers."""
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._issue(subject(name), usages, [name, *also])
+
+    def kubeconfig(self, url: str, user: str, group: t.Optional[str] = None) -> t.Dict[str, t.Any]:
+        """Access of a user with a client certificate to an API server of this authority."""
+        pair = self.client(user, group)
+
+        def data(text: str) -> str:
+            return base64.b64encode(text.encode()).decode()
+
+        cluster = {"server": url, "certificate-authority-data": data(self.pair.certificate)}
+        identity = {"client-certificate-data": data(pair.certificate), "client-key-data": data(pair.key)}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "gpufleet", "cluster": cluster}],
+            "users": [{"name": user, "user": identity}],
+            "contexts": [{"name": "gpufleet", "context": {"cluster": "gpufleet", "user": user}}],
+            "current-context": "gpufleet",
+        }
 
     def _issue(self, name: x509.Name, usages: t.Sequence[x509.ObjectIdentifier], also: t.Sequence[str] = ()) -> Pair:
         key = new_key()

@@ -19,6 +19,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
+from operands.operand_sets import image
 
 from .places import HERE, LAB, alone, fingerprint
 
@@ -90,10 +91,6 @@ def merged(values: Values, more: Values) -> Values:
     return made
 
 
-def image_of(section: Values, version: str) -> str:
-    return "%s/%s:%s" % (section["repository"], section["image"], section.get("version") or version)
-
-
 def images() -> t.List[str]:
     """The images that the charts' default values select for the programs that have a stand-in."""
     found = set()
@@ -102,7 +99,7 @@ def images() -> t.List[str]:
         if "image" in values:
             found.add("%s:v%s" % (values["image"]["repository"], chart.app_version))
         else:
-            found |= {image_of(values[name], chart.app_version) for name in OPERANDS}
+            found |= {image(values[name], chart.app_version) for name in OPERANDS}
     return sorted(found)
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import string
@@ -47,22 +46,7 @@ class Credentials:
         self._server = server
 
     def kubeconfig(self, user: str, group: t.Optional[str] = None) -> str:
-        pair = self.authority.client(user, group)
-
-        def data(text: str) -> str:
-            return base64.b64encode(text.encode()).decode()
-
-        cluster = {"server": self.url, "certificate-authority-data": data(self.authority.pair.certificate)}
-        identity = {"client-certificate-data": data(pair.certificate), "client-key-data": data(pair.key)}
-        what = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "gpufleet", "cluster": cluster}],
-            "users": [{"name": user, "user": identity}],
-            "contexts": [{"name": "gpufleet", "context": {"cluster": "gpufleet", "user": user}}],
-            "current-context": "gpufleet",
-        }
-        return json.dumps(what, indent=2) + "\n"
+        return json.dumps(self.authority.kubeconfig(self.url, user, group), indent=2) + "\n"
 
     def control_plane(self) -> t.Iterator[File]:
         etcd, key = Authority("etcd-ca"), new_key()

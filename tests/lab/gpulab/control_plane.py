@@ -9,7 +9,6 @@ The programs are those of the test lab: etcd, kube-apiserver, kube-controller-ma
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import json
 import os
@@ -44,7 +43,7 @@ class ControlPlane:
         path = self._work / (user.replace(":", "-") + ".kubeconfig")
         if not path.exists():
             path.touch(mode=0o600)
-            path.write_text(json.dumps(_kubeconfig(self._url, self._authority, user, group)))
+            path.write_text(json.dumps(self._authority.kubeconfig(self._url, user, group)))
         return path
 
     def environment(self, user: str) -> dict[str, str]:
@@ -245,21 +244,3 @@ def _credentials(work: Path) -> certificates.Authority:
     (work / "accounts.pub").write_text(certificates.public_text(accounts))
     (work / "ca.crt").write_text(authority.pair.certificate)
     return authority
-
-
-def _kubeconfig(url: str, authority: certificates.Authority, user: str, group: str | None) -> dict[str, Any]:
-    pair = authority.client(user, group)
-
-    def data(text: str) -> str:
-        return base64.b64encode(text.encode()).decode()
-
-    cluster = {"server": url, "certificate-authority-data": data(authority.pair.certificate)}
-    identity = {"client-certificate-data": data(pair.certificate), "client-key-data": data(pair.key)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "simulated", "cluster": cluster}],
-        "users": [{"name": user, "user": identity}],
-        "contexts": [{"name": "simulated", "context": {"cluster": "simulated", "user": user}}],
-        "current-context": "simulated",
-    }

@@ -198,7 +198,7 @@ static nvmlReturn_t create(struct sim_call *call, nvmlDevice_t device, unsigned 
     if (!sim_lock(call))
         return call->failure;
     struct sim_gpu *gpu = sim_gpu_rw(call, device);
-    if (!gpu->mode_current) /* another process took the placement */
+    if (!gpu->mode_current) /* another process disabled MIG mode */
         return NVML_ERROR_NOT_SUPPORTED;
 
     const struct sim_profile *profile = sim_profile_by_id(gpu, id, &constant);

@@ -57,12 +57,6 @@ typedef struct {
     unsigned int powerValueMw;
 } nvmlPowerValue_v2_t;
 
-typedef struct {
-    unsigned int version;
-    unsigned int fan;
-    unsigned int speed;
-} nvmlFanSpeedInfo_v1_t;
-
 #define FABRIC_STATE               \
     unsigned char clusterUuid[16]; \
     nvmlReturn_t status;           \

@@ -249,7 +249,7 @@ bool sim_privileged(void); /* root for the simulated driver, with access to the 
 #define SIM_ENTER_WRITE(...) SIM_ENTER_(true, __VA_ARGS__)
 #define SIM_RETURN(result) return sim_leave(&call, (result))
 
-/* devices.c: what the process can open. GPUs are numbered without those that it cannot. */
+/* device_nodes.c: what the process can open. GPUs are numbered without those that it cannot. */
 void sim_devices_open(const char *path);
 bool sim_devices_allow_changes(void);
 bool sim_visible(const struct sim_gpu *gpu);

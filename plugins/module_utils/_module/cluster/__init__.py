@@ -12,4 +12,8 @@
     background.py  functions that run beside the caller
 
 Imports nothing of the others.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    background, names: test_client.py
+    patch: tests/cluster/test_drain.py
 """

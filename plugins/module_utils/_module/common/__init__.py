@@ -16,4 +16,9 @@
     toml.py       TOML, also before Python 3.11
 
 Imports the engine, and nothing of the others.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    exclusive, files, record: modules/test_node_record.py
+    commands, systemd: modules/test_nvidia_mig_services.py
+    logs: tests/unit/test_parsing_time.py
 """

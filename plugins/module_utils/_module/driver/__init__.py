@@ -10,4 +10,7 @@
     load.py          loads the kernel module, or says that a reboot is required
 
 Imports common, and the engine.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    load: modules/test_nvidia_driver_load.py
 """

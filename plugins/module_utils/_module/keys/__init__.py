@@ -8,4 +8,7 @@
     openpgp.py         fingerprints of keys, without gpg
 
 Imports common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    repository_key: modules/test_nvidia_repository_key.py
 """

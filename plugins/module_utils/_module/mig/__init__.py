@@ -19,4 +19,11 @@ What they use:
     processes.py     processes of the node, and their units
 
 Imports common, and the engine.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    nvidia_mig, results: modules/test_nvidia_mig.py
+    requirements: modules/test_nvidia_mig_requirements.py
+    cdi, cdi_devices: modules/test_nvidia_cdi.py
+    idle, processes: modules/test_node_idle.py
+    services: modules/test_nvidia_mig_services.py
 """

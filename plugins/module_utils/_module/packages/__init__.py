@@ -18,4 +18,8 @@
     causes.py         why a package manager failed
 
 Imports common.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    apt, causes, dkms, dnf, manager: test_managers.py
+    installation, node, node_packages, results, transaction: modules/test_node_packages.py
 """

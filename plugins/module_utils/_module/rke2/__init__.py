@@ -17,4 +17,7 @@ What they use:
     log.py          why RKE2 does not start
 
 Imports toolkit and common, and the engine.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    go_template: test_containerd.py
 """

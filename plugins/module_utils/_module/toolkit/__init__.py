@@ -15,4 +15,9 @@
     runtime_check.py       whether the runtime offers the nvidia runtime
 
 Imports common, and the engine.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    plan: test_container_runtimes.py
+    config_files, container_runtime, docker_config: modules/test_nvidia_container_runtime.py
+    nvidia_ctk, runtime_config, runtime_service: modules/test_nvidia_container_runtime.py
 """

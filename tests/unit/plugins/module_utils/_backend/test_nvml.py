@@ -13,8 +13,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._backend.command imp
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.names import computed_profile_name
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.backend_support import refusal
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake_pynvml import FakeNvml, entry
 
 THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance that fills it
@@ -30,12 +30,6 @@ def opened(monkeypatch):
         return driver, nvml
 
     return open_backend
-
-
-def refusal(work, *args):
-    with pytest.raises(BackendError) as error:
-        work(*args)
-    return error.value
 
 
 def test_reads_identity_mode_profiles_instances_and_uuids(opened):

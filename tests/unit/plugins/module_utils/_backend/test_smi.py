@@ -12,9 +12,9 @@ from ansible_collections.gpufleet.node.plugins.module_utils._backend import comm
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import ComputeInstance, Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.backend_support import refusal
 
 QUERY = "--query-gpu=index,uuid,compute_cap,count --format=csv,noheader"
 
@@ -53,12 +53,6 @@ def driver(script):
     driver = SmiBackend(script)
     driver.open()
     return driver
-
-
-def refusal(work, *args):
-    with pytest.raises(BackendError) as error:
-        work(*args)
-    return error.value
 
 
 def test_reads_a_gpu(driver):

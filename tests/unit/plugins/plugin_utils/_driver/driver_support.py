@@ -10,8 +10,11 @@ import typing as t
 from functools import cache
 from pathlib import Path
 
+import pytest
 import yaml
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import plan as _plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import tables
 
 ROLE = Path(__file__).resolve().parents[5] / "roles" / "nvidia_driver"
@@ -19,6 +22,19 @@ SYSTEMS = tables.systems()
 table = tables.load
 
 Data = t.Dict[str, t.Any]
+
+A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
+    "20B5",
+    "2330",
+    "2335",
+    "2901",
+    "3182",
+    "2342",
+    "1DB6",
+    "102D",
+    "1EB8",
+)
+ARM: Data = {"architecture": "aarch64"}
 
 KERNELS = {
     "debian_12": "6.1.0-56-amd64",
@@ -60,3 +76,14 @@ def defaults() -> Data:
 def role_settings(**other: t.Any) -> Data:
     """The role's defaults, except for the given settings."""
     return {**defaults(), **other}
+
+
+def plan(system: str, *gpus: Data, switches: int = 0, around: t.Optional[Data] = None, **settings: t.Any) -> Data:
+    given = node(system, *gpus, switches=switches, **(around or {}))
+    return t.cast(Data, _plan.plan(table(system), given, role_settings(**settings)))
+
+
+def refusal(system: str, *gpus: Data, **settings: t.Any) -> str:
+    with pytest.raises(Refusal) as caught:
+        plan(system, *gpus, **settings)
+    return str(caught.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import string
+import sys
 import time
 
 import pytest
@@ -52,6 +53,12 @@ def refusal(path, content) -> str:
     message = str(error.value)
     assert message.startswith("config_file %s " % path)
     return message
+
+
+def test_yaml_without_pyyaml_is_refused_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    message = refusal(tmp_path / "config", VALID)
+    assert "PyYAML" in message and "from_yaml" in message
 
 
 # Documents that nvidia-mig-parted reads: tried with its parser at bd7160f (2026-08-21).
