@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_state
-short_description: Internal to the collection's roles, reads the state of an RKE2 node
+short_description: Internal to the collection's roles, read the state of an RKE2 node
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

@@ -139,20 +139,20 @@ def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]
     on = platforms.platform(node)
     # A former strategy applies until the chart has changed.
     strategy = on.strategy or _strategy_of(node) or strategy
-    wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
+    desired = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
     devices = node_sharing.devices(host, node)
     offered = readiness.allocatable(node)
     if on.installs and (not offered or (profile and strategy == "none")):
         return []
     found = _partitioned(node, strategy)
-    if devices == wanted and found in (None, profile):
+    if devices == desired and found in (None, profile):
         return []
     if not devices and found in (None, profile):
         return [] if on.installs else [_UNKNOWN_SHARING if offered else _NO_GPUS % on.name]
-    same = devices in (None, wanted)
+    same = devices in (None, desired)
     once = ", each device counted once" if devices not in (None, offered) else ""
     has = readiness.resource_list(offered if devices is None else devices) + once + (_of(found) if same else "")
-    needs = readiness.resource_list(wanted) + (_of(profile) if same else "")
+    needs = readiness.resource_list(desired) + (_of(profile) if same else "")
     text = "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
     return [text % (has, needs, on.name, platforms.remedy(node, host.boards, profile))]
 
