@@ -69,10 +69,6 @@ state:
       description: Why RKE2 would not start, in sentences without a full stop.
       type: list
       elements: str
-    warnings:
-      description: What only the start of RKE2 shows, in sentences without a full stop. The module warns of it.
-      type: list
-      elements: str
 """
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module

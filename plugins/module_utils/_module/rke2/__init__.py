@@ -12,8 +12,7 @@ The modules, without their prefix rke2_:
     node.py         labels and taints of the node
 
 What they use:
-    containerd.py   configuration of RKE2's containerd
-    go_template.py  templates of that configuration
+    containerd.py   configuration of RKE2's containerd, and its templates
     log.py          why RKE2 does not start
 
 Imports toolkit and common, and the engine.
