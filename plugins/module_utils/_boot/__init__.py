@@ -13,5 +13,5 @@
     access.py     access of a group to the driver's MIG devices
     report.py     its log lines
 
-Imports _backend and _mig.
+Imports _backend, _mig and _common.
 """

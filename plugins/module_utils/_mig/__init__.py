@@ -42,11 +42,8 @@ The change:
 The output:
     messages.py         instances, processes and operations in messages
     errors.py           the errors that the engine raises
-    text.py             values and lists in messages
-    printable.py        removes control characters
     render.py           slice maps and diffs
     describe.py         results and facts as plain data
-    data.py             the type of plain data
 
-Imports nothing else of the collection.
+Imports _common only.
 """

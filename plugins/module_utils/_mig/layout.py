@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed, short
 from . import instances, selector
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
 from .model import Board, Gpu, LostGpu, Target
-from .text import listed, short
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed
 from . import messages, mode
 from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
@@ -24,7 +25,6 @@ from .explain import refusal
 from .model import DesiredInstance, Gpu, GpuInstance, Placement, Process, Target
 from .operations import Created, Kept, Plan
 from .solve import Search
-from .text import listed
 
 # Scores are summed over a GPU's instances, and the sum of one rank must not reach the next:
 # a GPU holds far fewer instances than this.

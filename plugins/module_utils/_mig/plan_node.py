@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed
 from . import codes, parallel, retry
 from .backend import BackendError
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
 from .model import Gpu, LostGpu
 from .operations import Kept, Plan
-from .text import listed
 
 if t.TYPE_CHECKING:
     from .backend import Backend

@@ -12,7 +12,7 @@ import contextlib
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from . import generations, sources

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..._mig.text import cut
+from ..._common.text import cut
 
 _MAX_LENGTH = 300
 _MAX_LINES = 5

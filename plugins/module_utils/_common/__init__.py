@@ -1,0 +1,14 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What nodes and the controller use for every subject. No I/O, no Ansible.
+
+    data.py         the type of plain data
+    text.py         values and lists in messages
+    printable.py    removes control characters
+
+Travels with the engine. Imports nothing else of the collection.
+"""
