@@ -33,10 +33,10 @@ class ActionModule(ClusterAction):
             arguments["layout"],
             arguments["sharing"],
         )
-        selected = [{"kind": "Node", "label_selectors": arguments["selector"]}]
+        requested = [{"kind": "Node", "label_selectors": arguments["selector"]}]
         every = [{"kind": "Node"}] if arguments["selector"] else []
         try:
-            nodes, *rest = self._api.read(*selected, *every)
+            nodes, *rest = self._api.read(*requested, *every)
         except Unreadable as error:
             return {"failed": True, "msg": _UNREADABLE % error}
         found = gpu_nodes.find(nodes, common)

@@ -11,4 +11,9 @@
     printable.py    removes control characters
 
 Travels with the engine. Imports nothing else of the collection.
+
+Tested under another name (folders are those of tests/unit/plugins):
+    data: module_utils/_backend/test_nvml.py
+    text: module_utils/_mig/test_messages.py
+    printable: plugin_utils/_common/test_output.py
 """
