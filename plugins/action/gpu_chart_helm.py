@@ -10,7 +10,7 @@ import time
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable

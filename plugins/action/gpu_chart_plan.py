@@ -10,7 +10,7 @@ import contextlib
 import shutil
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_variables

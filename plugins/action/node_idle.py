@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import Reasons, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.truth import is_true

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.text import NOT_ROOT
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import node as driver_node
@@ -38,7 +38,7 @@ class ActionModule(Action):
             )
         problems += driver_node.installation_problems(facts["nvidia"])
         if int(facts.get("effective_user_id", 0)) != 0:
-            problems.insert(0, messages.NOT_ROOT)
+            problems.insert(0, NOT_ROOT)
         running = driver_node.running_problems(facts["nvidia"], plan or None)
         return {"plan": plan, "problems": problems, "running_problems": running, "warnings": plan.get("notices", [])}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 
 _TIME = "%Y-%m-%d %H:%M:%S"

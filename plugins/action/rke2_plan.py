@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
+from ansible_collections.gpufleet.node.plugins.module_utils._common.text import NOT_ROOT
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
@@ -37,7 +37,7 @@ class ActionModule(Action):
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
-            problems.insert(0, messages.NOT_ROOT)
+            problems.insert(0, NOT_ROOT)
         missing = ["RKE2 %s is not installed. Run site.yml --tags rke2" % settings["rke2_version"]]
         differences = missing if plan.get("installs") else []
         return {"plan": plan, "problems": problems, "differences": differences, "names": names, "warnings": notices}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_node_batch
-short_description: Internal to the collection's roles, stops a play in batches if too many hosts failed
+short_description: Internal to the collection's roles, stop a play in batches if too many hosts failed
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_node_inventory
-short_description: Internal to the collection's roles, selects a host's roles and validates its variables
+short_description: Internal to the collection's roles, select a host's roles and validate its variables
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.

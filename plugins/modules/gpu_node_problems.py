@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_node_problems
-short_description: Internal to the collection's roles, the messages about the problems that a check found
+short_description: Internal to the collection's roles, report the problems that a check found
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_node_reject_forged_facts
-short_description: Internal to the collection's roles, fails if facts of the host replace variables
+short_description: Internal to the collection's roles, fail if facts of the host replace variables
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.

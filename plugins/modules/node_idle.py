@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_idle
-short_description: Internal to the collection's roles, fails while processes use the GPUs of a node
+short_description: Internal to the collection's roles, fail while processes use the GPUs of a node
 version_added: 0.9.0
 description:
   - Internal to the collection's roles, which use it before a change that would interrupt processes. Waits for them as long

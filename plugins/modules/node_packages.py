@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_packages
-short_description: Internal to the collection's roles, installs packages of one version, holds and removes them
+short_description: Internal to the collection's roles, install packages of one version, hold and remove them
 version_added: 0.9.0
 description:
   - Installs packages with apt or dnf so that all of them have one version, holds them at it, and records what it installed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_record
-short_description: Internal to the collection's roles, records what a role installed and changed on a node
+short_description: Internal to the collection's roles, record what a role installed and changed on a node
 version_added: 0.9.0
 description:
   - Records what a role installed and changed, so that the role can undo that and nothing else.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_cdi
-short_description: Internal to the collection's roles, keeps the CDI specification in line with the GPUs
+short_description: Internal to the collection's roles, keep the CDI specification in line with the GPUs
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

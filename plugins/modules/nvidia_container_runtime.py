@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_container_runtime
-short_description: Internal to the collection's roles, adds the nvidia runtime to a container runtime
+short_description: Internal to the collection's roles, add the nvidia runtime to a container runtime
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_container_toolkit_plan
-short_description: Internal to the collection's roles, plans the steps of nvidia_container_toolkit on a node
+short_description: Internal to the collection's roles, plan the steps of nvidia_container_toolkit on a node
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Changes nothing.

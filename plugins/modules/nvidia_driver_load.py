@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_driver_load
-short_description: Internal to the collection's roles, loads the kernel module of the installed NVIDIA driver
+short_description: Internal to the collection's roles, load the kernel module of the installed NVIDIA driver
 version_added: 0.9.0
 description:
   - Internal to the collection's roles. Loads the kernel module C(nvidia) if no version of it is loaded, and reports whether

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_mig_requirements
-short_description: Internal to the collection's roles, checks whether a node can be configured by the role nvidia_mig
+short_description: Internal to the collection's roles, check whether a node can be configured by the role nvidia_mig
 version_added: 0.9.0
 description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Reports missing root privileges, another owner of MIG, and a

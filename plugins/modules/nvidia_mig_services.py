@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_mig_services
-short_description: Internal to the collection's roles, stops and starts services that use GPUs
+short_description: Internal to the collection's roles, stop and start services that use GPUs
 version_added: 0.9.0
 description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Stops the running units that block a change of the GPUs, and

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_repository_key
-short_description: Internal to the collection's roles, installs the verified key of a package repository
+short_description: Internal to the collection's roles, install the verified key of a package repository
 version_added: 0.9.0
 description:
   - Installs the OpenPGP public key of an apt or rpm repository, once its checksum or its fingerprint is the expected

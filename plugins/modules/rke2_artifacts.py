@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_artifacts
-short_description: Internal to the collection's roles, verifies files of an RKE2 release
+short_description: Internal to the collection's roles, verify files of an RKE2 release
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

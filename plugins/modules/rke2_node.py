@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_node
-short_description: Internal to the collection's roles, sets labels and taints of an RKE2 node
+short_description: Internal to the collection's roles, set labels and taints of an RKE2 node
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_plan
-short_description: Internal to the collection's roles, plans the installation of RKE2 on a node
+short_description: Internal to the collection's roles, plan the installation of RKE2 on a node
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

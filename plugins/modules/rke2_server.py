@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_server
-short_description: Internal to the collection's roles, checks the server that an RKE2 node joins
+short_description: Internal to the collection's roles, check the server that an RKE2 node joins
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_service
-short_description: Internal to the collection's roles, starts RKE2 and checks its containerd
+short_description: Internal to the collection's roles, start RKE2 and check its containerd
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.

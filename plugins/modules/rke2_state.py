@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_state
-short_description: Internal to the collection's roles, reads the state of an RKE2 node
+short_description: Internal to the collection's roles, read the state of an RKE2 node
 version_added: 0.9.0
 description:
   - Internal to the collection's roles.
@@ -67,10 +67,6 @@ state:
       elements: str
     problems:
       description: Why RKE2 would not start, in sentences without a full stop.
-      type: list
-      elements: str
-    warnings:
-      description: What only the start of RKE2 shows, in sentences without a full stop. The module warns of it.
       type: list
       elements: str
 """

@@ -43,6 +43,7 @@ class Layer(t.NamedTuple):
 PURE = ("__future__", "collections", "difflib", "fnmatch", "functools", "itertools", "json", "re")
 PURE = (*PURE, "threading", "time", "typing")
 
+COMMON = "module_utils._common"
 MIG = "module_utils._mig"
 BACKEND = "module_utils._backend"
 BOOT = "module_utils._boot"
@@ -72,15 +73,16 @@ SUBJECTS = {
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
 OF_ACTIONS = {"_common": ["ansible.plugins.action"]}  # the base class of actions
 LAYERS = (
+    Layer("module_utils/_common", [COMMON], standard=PURE),
     # The backend protocol and its error belong to the engine.
-    Layer("module_utils/_mig", [MIG], standard=PURE),
-    Layer("module_utils/_backend", [BACKEND, MIG + ".model", MIG + ".backend", MIG + ".codes", MIG + ".printable"]),
-    # Runs on nodes without Ansible; the two above run with it.
-    Layer("module_utils/_boot", [BOOT, BACKEND, MIG]),
+    Layer("module_utils/_mig", [MIG, COMMON], standard=PURE),
+    Layer("module_utils/_backend", [BACKEND, COMMON, MIG + ".model", MIG + ".backend", MIG + ".codes"]),
+    # Runs on nodes without Ansible; those above run with it.
+    Layer("module_utils/_boot", [BOOT, BACKEND, MIG, COMMON]),
     *(
         Layer(
             "module_utils/_module/" + name,
-            [BOOT, BACKEND, MIG, *("module_utils._module." + each for each in (name, "common", *below))],
+            [BOOT, BACKEND, MIG, COMMON, *("module_utils._module." + each for each in (name, "common", *below))],
             ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "urllib3", "yaml"],
         )
         for name, below in OF_MODULES.items()
@@ -88,15 +90,15 @@ LAYERS = (
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
     Layer(
         "action",
-        ["plugin_utils", MIG],
+        ["plugin_utils", MIG, COMMON],
         ["ansible.constants", "ansible.errors", "ansible.plugins.action", "ansible.utils"],
     ),
-    Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
-    Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
+    Layer("filter", ["plugin_utils", MIG, COMMON], ["ansible.errors"]),
+    Layer("test", ["plugin_utils", MIG, COMMON], ["ansible.errors"]),
     *(
         Layer(
             "plugin_utils/" + name,
-            [MIG, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
+            [MIG, COMMON, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
             ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml", *OF_ACTIONS.get(name, [])],
         )
         for name, below in SUBJECTS.items()
@@ -181,7 +183,7 @@ def test_no_two_files_import_each_other() -> None:
     ] == []
 
 
-NODE_SIDE = ("_mig", "_backend", "_boot")
+NODE_SIDE = [Path("module_utils", name) for name in ("_common", "_mig", "_backend", "_boot")]
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=str)
@@ -190,7 +192,7 @@ def test_the_map_of_each_folder_lists_its_files(path: Path) -> None:
     assert sorted([*listed, path.name]) == [each.name for each in SOURCES if each.parent == path.parent]
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.parent.name in NODE_SIDE], ids=str)
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.parent in NODE_SIDE], ids=str)
 def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
     """It is copied to nodes as a plain package, where there is no ansible_collections."""
     collection = [found for found in imports(path) if found.name.startswith("plugins.")]
@@ -200,6 +202,7 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
 @pytest.mark.parametrize(
     ("layer", "name", "allowed"),
     [
+        ("module_utils/_common", "plugins.module_utils._mig.model.Gpu", False),
         ("module_utils/_mig", "plugins.module_utils._mig.model.Gpu", True),
         ("module_utils/_mig", "plugins.module_utils._backend.command.run", False),
         ("module_utils/_mig", "plugins.module_utils._backend.nvml", False),

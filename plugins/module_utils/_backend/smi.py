@@ -178,27 +178,31 @@ class SmiBackend:
     def _board(self, gpu: Gpu) -> t.Optional[Board]:
         """The board of the GPU; None if the driver does not list profiles while MIG mode is off."""
         key = _kind(gpu)
-        board = self._boards.get(key)  # another thread may clear the table
-        if board is None:
-            address = self._address(gpu.index)
-            try:
-                rows = self._smi.mig(address, ["-lgip"], smi_tables.profiles)
-                places = self._smi.mig(address, ["-lgipp"], smi_tables.placements)
-            except BackendError as error:
-                if gpu.mode_current or error.code not in (codes.NOT_SUPPORTED, codes.NOT_FOUND):
-                    raise
-                return None
-            profiles = [smi_model.profile(row, places) for row in rows]
-            if not profiles or not all(profile.placements for profile in profiles):
-                if gpu.mode_current:
-                    raise BackendError(
-                        codes.NOT_SUPPORTED,
-                        "nvidia-smi mig -lgip",
-                        "%s has MIG mode on but lists no profiles or placements" % gpu.label,
-                    )
-                return None
-            board = self._boards[key] = board_of(gpu.name, profiles)
+        try:
+            return self._boards[key]
+        except KeyError:  # also after another thread cleared the table
+            board = self._boards[key] = self._read_board(gpu)
         return board
+
+    def _read_board(self, gpu: Gpu) -> t.Optional[Board]:
+        address = self._address(gpu.index)
+        try:
+            rows = self._smi.mig(address, ["-lgip"], smi_tables.profiles)
+            places = self._smi.mig(address, ["-lgipp"], smi_tables.placements)
+        except BackendError as error:
+            if gpu.mode_current or error.code not in (codes.NOT_SUPPORTED, codes.NOT_FOUND):
+                raise
+            return None
+        profiles = [smi_model.profile(row, places) for row in rows]
+        if not profiles or not all(profile.placements for profile in profiles):
+            if gpu.mode_current:
+                raise BackendError(
+                    codes.NOT_SUPPORTED,
+                    "nvidia-smi mig -lgip",
+                    "%s has MIG mode on but lists no profiles or placements" % gpu.label,
+                )
+            return None
+        return board_of(gpu.name, profiles)
 
     def _instances(self, gpu: Gpu, prefetched: smi_prefetch.Prefetched) -> t.Tuple[GpuInstance, ...]:
         index, address, devices = gpu.index, self._address(gpu.index), prefetched.log.devices

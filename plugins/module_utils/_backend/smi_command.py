@@ -14,7 +14,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError
 from .command import Result, Runner
-from .smi_errors import code_of, failure, words_of
+from .smi_errors import code_of, failure, output_of
 from .smi_tables import ParseError
 
 _NONE_FOUND = "instances found: Not Found"
@@ -101,7 +101,7 @@ def parsed(argv: t.List[str], text: str, parse: t.Callable[[str], _T]) -> _T:
 
 
 def not_understood(argv: t.Sequence[str], result: Result) -> BackendError:
-    return BackendError(codes.UNKNOWN, command_line(argv), "unexpected output: %s" % words_of(result))
+    return BackendError(codes.UNKNOWN, command_line(argv), "unexpected output: %s" % output_of(result))
 
 
 def _on(address: str, argv: t.List[str]) -> t.List[str]:

@@ -67,10 +67,10 @@ def code_of(result: Result) -> int:
 
 def failure(command: str, result: Result) -> BackendError:
     code = code_of(result)
-    return BackendError(code, command, words_of(result) or "exit status %d" % result.rc, remedy(code))
+    return BackendError(code, command, output_of(result) or "exit status %d" % result.rc, remedy(code))
 
 
-def words_of(result: Result) -> str:
+def output_of(result: Result) -> str:
     """The output of the command on one line."""
     lines = [line.strip() for line in (result.out + "\n" + result.err).splitlines()]
     return " ".join(line for line in lines if line)[:1000]

@@ -12,8 +12,8 @@ import re
 import typing as t
 from xml.etree import ElementTree
 
+from .._common.printable import printable
 from .._mig.model import Process
-from .._mig.printable import printable
 from . import architecture
 from .smi_tables import ParseError
 

@@ -13,7 +13,7 @@
     access.py     access of a group to the driver's MIG devices
     report.py     its log lines
 
-Imports _backend and _mig.
+Imports _backend, _mig and _common.
 
 Tested under another name (folders are those of tests/unit/plugins):
     gpus, limit, report, settings: test_restore.py

@@ -41,7 +41,7 @@ def restore(backend: Backend, desired: BootSettings, check: bool, report: Report
     layout = desired.layout.pinned(desired.gpus)
     good = not missing
     for one in lost:
-        if any(entry.covers(one, gpus) is not False for entry in layout.entries):
+        if layout.covering(one, gpus):
             report.error("GPU %d cannot be read, and is left unchanged: %s%s" % (one.index, one.error, _identity(one)))
             good = False
         else:

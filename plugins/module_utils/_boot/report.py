@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from .._mig.printable import printable
+from .._common.printable import printable
 
 RETRY_REMEDY = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
 

@@ -42,13 +42,10 @@ The change:
 The output:
     messages.py         instances, processes and operations in messages
     errors.py           the errors that the engine raises
-    text.py             values and lists in messages
-    printable.py        removes control characters
     render.py           slice maps and diffs
     describe.py         results and facts as plain data
-    data.py             the type of plain data
 
-Imports nothing else of the collection.
+Imports _common only.
 
 Tested under another name (folders are those of tests/unit/plugins):
     compute, explain, model, operations, solve: test_plan.py
@@ -56,8 +53,7 @@ Tested under another name (folders are those of tests/unit/plugins):
     instances, keys, selector: test_layout.py
     journal, verify: test_rollback.py
     parallel: test_converge_node.py
-    errors, text: test_messages.py
+    errors: test_messages.py
     describe: modules/test_nvidia_mig.py
-    backend, codes, data: module_utils/_backend/test_nvml.py
-    printable: plugin_utils/_common/test_output.py
+    backend, codes: module_utils/_backend/test_nvml.py
 """

@@ -327,12 +327,7 @@ def _ids(gpu: Gpu) -> t.Set[t.Tuple[int, int]]:
 
 def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
     """Processes that use what the operation destroys."""
-    return tuple(
-        process
-        for process in gpu.processes
-        if process.gi_id == operation.gi_id
-        and (operation.kind == DESTROY_GI or process.ci_id is None or process.ci_id == operation.ci_id)
-    )
+    return gpu.users(operation.gi_id, None if operation.kind == DESTROY_GI else (operation.ci_id,))
 
 
 def _in_use_by(clients: t.Sequence[Process]) -> str:

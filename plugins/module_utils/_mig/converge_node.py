@@ -81,9 +81,11 @@ def _cancelled(
         first = switched.get(index, Outcome(item.gpu, item.gpu, item))
         error = refused.get(index, first.error)
         if index in refused or (index in back and not _off(back[index])):
-            words = "MIG mode was switched on because the driver lists profiles only then, and "
-            words += "is off again" if _off(back[index]) else "stays on: %s" % _why(back[index])
-            error = "%s. %s" % (error or "%s: the layout of another GPU is rejected" % item.gpu.label, words)
+            state = "is off again" if _off(back[index]) else "stays on: %s" % _why(back[index])
+            error = "%s. MIG mode was switched on because the driver lists profiles only then, and %s" % (
+                error or "%s: the layout of another GPU is rejected" % item.gpu.label,
+                state,
+            )
         notice = first.notice
         if error is None and notice is None and item.changes:
             notice = "%s is unchanged, because the layout of another GPU is rejected" % item.gpu.label

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .data import Data
+from .._common.data import Data
 from .profile import compute_name
 
 if t.TYPE_CHECKING:

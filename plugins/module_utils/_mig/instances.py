@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import short
 from . import profile as profile_names
 from .board import ci_places, offers_reduced
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
 from .model import WHOLE, Board, DesiredInstance, Profile, Target
-from .text import short
 
 # More than any GPU holds, and few enough to expand them before checking whether they fit.
 _MAX_COUNT = 64

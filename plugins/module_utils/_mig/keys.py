@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import cut, did_you_mean, nearest, short
 from .errors import LayoutError
-from .text import cut, did_you_mean, nearest, short
 
 
 def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]:

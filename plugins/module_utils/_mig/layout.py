@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed, short
 from . import instances, selector
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
 from .model import Board, Gpu, LostGpu, Target
-from .text import listed, short
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
 
@@ -123,7 +123,7 @@ class Layout(t.NamedTuple):
         for entry in self.entries:
             for gpu in entry.gpus(gpus, lost, wrong):
                 out[gpu.index] = Request(entry.enabled, entry.items, entry.where, gpu.label)
-        covered = any(entry.covers(one, gpus) is not False for entry in self.entries for one in lost)
+        covered = any(self.covering(one, gpus) for one in lost)
         if not (out or refused or covered or self.selects_nothing):
             wrong(
                 LayoutError(
@@ -145,6 +145,11 @@ class Layout(t.NamedTuple):
             text = "%s: %s %s not support MIG: remove %s from the entry, or set mig_enabled: false for %s"
             wrong(LayoutError(text % (where, labels(found), does, them, them)))
         return dict(sorted(out.items()))
+
+    def covering(self, lost: LostGpu, gpus: t.Sequence[Gpu]) -> t.List[t.Tuple[Entry, bool]]:
+        """The entries that select a GPU that cannot be read, or may select it, and whether each surely does."""
+        found = [(entry, entry.covers(lost, gpus)) for entry in self.entries]
+        return [(entry, bool(covers)) for entry, covers in found if covers is not False]
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Layout:
         """The layout with its indices bound to these UUIDs, regardless of the current indices."""

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
 from .operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 from .profile import compute_name
-from .text import listed
 
 # Clients that can block a mode change without being listed as processes.
 UNLISTED_CLIENTS = (
     "nvidia-persistenced, DCGM, a monitoring agent, a device plugin or a display server may hold the GPU "
     "without being listed"
 )
-
-# The roles use the same words, so that preflight lists this problem once.
-NOT_ROOT = "Ansible does not run as root. Run as root (become: true)"
 
 
 def place(name: str, placement: Placement) -> str:

@@ -26,12 +26,12 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .._common.text import cut, did_you_mean, listed, nearest, short
 from . import layout as layouts
 from .errors import LayoutError
 from .instances import packed
 from .keys import known_keys, plain_keys
 from .selector import ALL, Warn
-from .text import cut, did_you_mean, listed, nearest, short
 
 if t.TYPE_CHECKING:
     from .instances import Item

@@ -154,6 +154,19 @@ class Gpu(t.NamedTuple):
         """A GPU that the driver does not list, and of which nothing else is known."""
         return cls(index, uuid, "", "", 0, 0, True, None, None, None, Board("", (), 0, 0, 0), False)
 
+    def users(
+        self, gi_id: t.Optional[int], ci_ids: t.Optional[t.Container[t.Optional[int]]] = None
+    ) -> t.Tuple[Process, ...]:
+        """The processes that use a GPU instance, or these compute instances in it.
+
+        A process uses all of them if the driver reports only its GPU instance.
+        """
+        return tuple(
+            process
+            for process in self.processes
+            if process.gi_id == gi_id and (ci_ids is None or process.ci_id is None or process.ci_id in ci_ids)
+        )
+
     def profile(self, profile_id: int) -> Profile:
         found = self.listed_profile(profile_id)
         if found is None:

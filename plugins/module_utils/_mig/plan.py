@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed
 from . import messages, mode
 from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
@@ -24,7 +25,6 @@ from .explain import refusal
 from .model import DesiredInstance, Gpu, GpuInstance, Placement, Process, Target
 from .operations import Created, Kept, Plan
 from .solve import Search
-from .text import listed
 
 # Scores are summed over a GPU's instances, and the sum of one rank must not reach the next:
 # a GPU holds far fewer instances than this.
@@ -136,28 +136,21 @@ def _place(gpu: Gpu, target: Target) -> t.Tuple[t.Tuple[Kept, ...], t.Tuple[Crea
 
 
 def _busy_cis(gpu: Gpu, gi: GpuInstance) -> t.Set[int]:
-    """Compute instances in use; all of them if the driver reports only the GPU instance of a process."""
-    ids = {process.ci_id for process in gpu.processes if process.gi_id == gi.id}
-    everything = {ci.id for ci in gi.compute_instances}
-    return everything if None in ids else {ci_id for ci_id in ids if ci_id is not None} & everything
+    return {ci.id for ci in gi.compute_instances if gpu.users(gi.id, (ci.id,))}
 
 
 def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuInstance]) -> None:
     blocked: t.List[str] = []
     processes: t.List[Process] = []
     for gi in destroyed:
-        users = [process for process in gpu.processes if process.gi_id == gi.id]
+        users = gpu.users(gi.id)
         if users:
             blocked.append("%s, used by %s" % (_gi_text(gpu, gi), messages.processes(users)))
             processes.extend(users)
     for item in kept:
         lost = _busy_cis(gpu, item.instance).intersection(item.destroy)
-        users = [
-            process
-            for process in gpu.processes
-            if process.gi_id == item.instance.id and (process.ci_id is None or process.ci_id in lost)
-        ]
         if lost:
+            users = gpu.users(item.instance.id, lost)
             blocked.append(
                 "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), messages.processes(users))
             )

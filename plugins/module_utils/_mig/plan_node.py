@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.text import listed
 from . import codes, parallel, retry
 from .backend import BackendError
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
 from .model import Gpu, LostGpu
 from .operations import Kept, Plan
-from .text import listed
 
 if t.TYPE_CHECKING:
     from .backend import Backend
@@ -137,8 +137,9 @@ def _matches(instance: GpuInstance, desired: DesiredInstance) -> bool:
 
 def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
     """The error if the layout covers this GPU or may cover it; empty otherwise."""
-    entries = [(entry.where, entry.covers(lost, gpus)) for entry in layout.entries]
-    covering = ["%s %s it" % (where, "covers" if sure else "may cover") for where, sure in entries if sure is not False]
+    covering = [
+        "%s %s it" % (entry.where, "covers" if sure else "may cover") for entry, sure in layout.covering(lost, gpus)
+    ]
     if not covering:
         return ""
     unknown = "" if lost.gpu else " Its UUID, PCI bus id and product name cannot be read either."

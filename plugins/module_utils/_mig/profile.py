@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .._common.text import short
 from .errors import LayoutError
 from .model import Profile
-from .text import short
 
 _MAX_LENGTH = 60  # characters of a name
 _WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"

@@ -16,11 +16,11 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from .._common.text import listed
 from . import messages
 from .backend import BackendError
 from .mode import on_off
 from .model import ComputeInstance, Gpu, GpuInstance, Placement
-from .text import listed
 
 if t.TYPE_CHECKING:
     from .backend import CiProfile

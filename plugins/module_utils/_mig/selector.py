@@ -12,9 +12,9 @@ import fnmatch
 import re
 import typing as t
 
+from .._common.text import listed, short
 from .errors import LayoutError
 from .model import Gpu, LostGpu
-from .text import listed, short
 
 # Kinds of selector
 ALL = "all"

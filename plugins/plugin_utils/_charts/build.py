@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import readiness
 from .._cluster.nodes import Host, name_of
 from .._cluster.readiness import ExpectedNode

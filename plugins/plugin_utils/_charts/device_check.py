@@ -14,7 +14,7 @@ import secrets
 import time
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import readiness
 from .._cluster.api import Api
 from .._cluster.nodes import labels_of, name_of

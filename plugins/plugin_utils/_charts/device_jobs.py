@@ -12,7 +12,7 @@ import re
 import typing as t
 from collections import Counter
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster.nodes import name_of, node_of
 from .._cluster.pods import gpus_of, has_ended
 from .._cluster.readiness import ExpectedNode

@@ -15,7 +15,7 @@ import typing as t
 
 import yaml
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .inputs import Cluster, Installation
 from .objects import OWN, Object, has_object
 

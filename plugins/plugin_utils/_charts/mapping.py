@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
-from ...module_utils._mig.text import short
+from ...module_utils._common.data import Data
+from ...module_utils._common.text import short
 from . import releases
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import mig_configs, readiness
 from .._cluster.nodes import labels_of, name_of, node_of
 from .._cluster.pods import Pod, is_terminating, pod_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._layout import sharing as layout_sharing

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs
 from .._cluster import nodes as cluster_nodes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import mig_configs, plugin_configs
 from . import mapping, plugin_sharing, releases
 from .mapping import Value, ValueInputs

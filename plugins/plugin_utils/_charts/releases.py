@@ -17,10 +17,10 @@ from pathlib import Path
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.compat.version import LooseVersion
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
+from ...module_utils._common.text import short
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import known_keys
-from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("values")

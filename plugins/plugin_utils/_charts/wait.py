@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import readiness
 from .._cluster.api import Api
 from .._cluster.progress import pauses

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.action import Action
 from .api import Api
 

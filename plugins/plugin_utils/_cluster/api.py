@@ -13,7 +13,7 @@ import typing as t
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from . import nodes as cluster_nodes
 from . import requests, runs
 from .nodes import Host

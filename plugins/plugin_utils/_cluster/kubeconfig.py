@@ -19,7 +19,7 @@ import typing as t
 
 import yaml
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 
 _MAX_KUBECONFIG = 1 << 20  # characters

@@ -12,9 +12,9 @@ import base64
 import re
 import typing as t
 
+from ...module_utils._common.data import Data
+from ...module_utils._common.text import did_you_mean, nearest
 from ...module_utils._mig import layout as layouts
-from ...module_utils._mig.data import Data
-from ...module_utils._mig.text import did_you_mean, nearest
 from .._layout import gpus as layout_gpus
 from .._layout import layouts_on_gpus, named, resources
 from .._layout import sharing as layout_sharing

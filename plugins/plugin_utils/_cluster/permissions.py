@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 
 _FILE = Path(__file__).with_name("cluster_roles.yml")
 _VERIFY, _CHARTS = "gpufleet-verify", "gpufleet-charts"

@@ -13,7 +13,7 @@ import typing as t
 
 import yaml
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from . import mig_configs
 from .nodes import Host, labels_of
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._layout import resources
 from .nodes import name_of
 

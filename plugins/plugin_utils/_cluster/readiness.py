@@ -11,8 +11,8 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from ...module_utils._mig.data import Data
-from ...module_utils._mig.text import cut
+from ...module_utils._common.data import Data
+from ...module_utils._common.text import cut
 from .._layout import resources as layout_resources
 from . import mig_configs
 from .nodes import labels_of, name_of, node_of

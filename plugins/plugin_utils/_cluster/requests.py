@@ -18,7 +18,7 @@ import os
 import tempfile
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from ...module_utils._module.cluster.client import Client, Failure
 from ...module_utils._module.cluster.objects import read_objects
 from ...module_utils._module.cluster.patch import patch_nodes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 
 _API_MESSAGE = '"message":"'  # in the text of an exception, after the response headers
 _END_OF_MESSAGE = re.compile(r'"(?:,"|})')

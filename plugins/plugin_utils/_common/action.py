@@ -12,7 +12,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .output import clean
 
 

@@ -15,7 +15,7 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
-from ...module_utils._mig.printable import printable
+from ...module_utils._common.printable import printable
 
 P = t.ParamSpec("P")
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.data import Data
 from ...module_utils._mig import profile as profiles
-from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import readiness
 from .._cluster.nodes import Host, labels_of, name_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.text import listed
 from ...module_utils._mig.errors import MigError
-from ...module_utils._mig.text import listed
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._common.refusal import Refusal

@@ -13,7 +13,7 @@ import binascii
 import json
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster.pods import Pod, controller_of, gpus_of, has_ended, is_terminating, pod_of
 from .._layout import resources
 from . import dra

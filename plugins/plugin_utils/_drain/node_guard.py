@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster.api import Api, Reading
 from .._cluster.nodes import name_of
 from .._cluster.progress import Progress

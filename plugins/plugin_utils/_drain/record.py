@@ -16,7 +16,7 @@ import json
 import time
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import runs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import labels_of, name_of

@@ -15,7 +15,7 @@ import contextlib
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import readiness
 from .._cluster.pods import controller_of, has_ended
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 from .sources import Request, or_other
 

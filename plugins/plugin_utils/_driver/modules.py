@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 from . import generations
 from .generations import OPEN, PROPRIETARY, Found
-from .names import Words, fill
+from .names import Placeholders, fill
 from .sources import Request
 
 _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
@@ -45,7 +45,7 @@ def modules_of(request: Request, found: t.Sequence[Found], branch: Data) -> str:
     return requested
 
 
-def build_of(request: Request, modules: str, words: Words) -> str:
+def build_of(request: Request, modules: str, placeholders: Placeholders) -> str:
     """Whether the modules are installed ``prebuilt`` and signed, or built on the node (``dkms``). Raises Refusal."""
     table, settings, requested = request.table, request.settings, request.settings["module_build"]
     if modules == "none":
@@ -56,12 +56,14 @@ def build_of(request: Request, modules: str, words: Words) -> str:
             )
         return "none"
     is_prebuilt = requested != "dkms" and (
-        _is_signed(request, words) if table["family"] == "ubuntu" else _is_precompiled(request, modules, words)
+        _is_signed(request, placeholders)
+        if table["family"] == "ubuntu"
+        else _is_precompiled(request, modules, placeholders)
     )
     if requested == "prebuilt" and not is_prebuilt:
         raise Refusal(
             "there are no prebuilt %s modules of branch %s for kernel %s on %s; set nvidia_driver_module_build to dkms"
-            % (modules, words["branch"], request.node["kernel"], table["title"])
+            % (modules, placeholders["branch"], request.node["kernel"], table["title"])
         )
     if not is_prebuilt and request.node.get("secure_boot") == "enabled":
         request.notices.append(
@@ -71,10 +73,10 @@ def build_of(request: Request, modules: str, words: Words) -> str:
     return "prebuilt" if is_prebuilt else "dkms"
 
 
-def _is_signed(request: Request, words: Words) -> bool:
+def _is_signed(request: Request, placeholders: Placeholders) -> bool:
     """Whether Canonical offers signed modules for the node's kernel. By default, these are installed."""
-    driver = fill("{branch}{server}{open}", words)
-    is_signed = words["series"] in request.source.get("signed_modules", {}).get(driver, ())
+    driver = fill("{branch}{server}{open}", placeholders)
+    is_signed = placeholders["series"] in request.source.get("signed_modules", {}).get(driver, ())
     if not is_signed and "signed_modules" in request.source:
         request.notices.append(
             "Canonical offers no signed modules of driver %s for kernel %s: DKMS builds them on the node."
@@ -83,17 +85,17 @@ def _is_signed(request: Request, words: Words) -> bool:
     return is_signed
 
 
-def _is_precompiled(request: Request, modules: str, words: Words) -> bool:
+def _is_precompiled(request: Request, modules: str, placeholders: Placeholders) -> bool:
     """Whether precompiled modules are requested and exist, on other systems than Ubuntu. Raises Refusal."""
     own: Data = request.source.get("prebuilt", {"modules": ()})
     if (
         request.settings["module_build"] != "prebuilt"
         or modules not in own["modules"]
         or request.node["architecture"] not in own["architectures"]
-        or ("{kernel}" in str(own["packages"]) and not words["kernel"])
+        or ("{kernel}" in str(own["packages"]) and not placeholders["kernel"])
     ):
         return False
-    if "{version}" in str(own["packages"]) and not (words["version"] or request.settings["packages"]):
+    if "{version}" in str(own["packages"]) and not (placeholders["version"] or request.settings["packages"]):
         raise Refusal(
             "precompiled modules of %s have the driver's version in their names; set nvidia_driver_version"
             % request.table["title"]
@@ -105,7 +107,7 @@ def _is_precompiled(request: Request, modules: str, words: Words) -> bool:
     return True
 
 
-def stream_of(request: Request, modules: str, build: str, words: Words) -> str:
+def stream_of(request: Request, modules: str, build: str, placeholders: Placeholders) -> str:
     """The module stream of dnf; empty if there is none."""
     streams: Data = request.source.get("module_stream", {})
-    return fill(streams.get("prebuilt" if build == "prebuilt" else modules, ""), words)
+    return fill(streams.get("prebuilt" if build == "prebuilt" else modules, ""), placeholders)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._layout import boards as layout_boards
 from .generations import OPEN
 from .sources import Request
@@ -25,10 +25,10 @@ _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-([a-z][a-z0-9-]*)$")
 _EL_KERNEL = re.compile(r"(\S+\.el\d+(?:_\d+)?\.[^.+]+)(?:\+(\w+))?$")
 _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
 
-Words = t.Mapping[str, str]
+Placeholders = t.Mapping[str, str]
 
 
-def words_of(request: Request, branch: Data, modules: str) -> Words:
+def placeholders_of(request: Request, branch: Data, modules: str) -> Placeholders:
     """Values of the placeholders in the table's names."""
     table, node, settings = request.table, request.node, request.settings
     number = branch["installs"]
@@ -97,5 +97,5 @@ def applies(entry: t.Union[str, Data], version: str) -> bool:
     return layout_boards.numbers(entry.get("since", "0")) <= driver < layout_boards.numbers(entry.get("before", "9999"))
 
 
-def fill(entry: t.Union[str, Data], words: Words) -> str:
-    return (entry if isinstance(entry, str) else str(entry["name"])).format_map(words)
+def fill(entry: t.Union[str, Data], placeholders: Placeholders) -> str:
+    return (entry if isinstance(entry, str) else str(entry["name"])).format_map(placeholders)

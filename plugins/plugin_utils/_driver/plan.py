@@ -12,14 +12,14 @@ import contextlib
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from . import generations, sources
 from .branch import branch_of
 from .generations import Found
 from .modules import build_of, modules_of, stream_of
-from .names import Words, applies, fill, words_of
+from .names import Placeholders, applies, fill, placeholders_of
 from .nvlink import Services
 from .nvlink import services as nvlink_services
 from .sources import Request
@@ -43,15 +43,15 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     branch = branch_of(request)
     generations.check_branch(found, int(branch["installs"]))
     modules = modules_of(request, found, branch)
-    words = words_of(request, branch, modules)
-    build = build_of(request, modules, words)
+    placeholders = placeholders_of(request, branch, modules)
+    build = build_of(request, modules, placeholders)
     nvlink = nvlink_services(request, boards)
-    headers = _headers(request, words) if build == "dkms" else ""
+    headers = _headers(request, placeholders) if build == "dkms" else ""
     version = settings["version"] or branch["installs"]
     minimum, minimum_board = _minimum(boards)
     names = _names(request, build, nvlink)
     _check_minimum(minimum, minimum_board, version)
-    packages = [*dict.fromkeys(filter(None, (fill(name, words) for name in names if applies(name, version))))]
+    packages = [*dict.fromkeys(filter(None, (fill(name, placeholders) for name in names if applies(name, version))))]
     return {
         "manager": request.table["manager"],
         "family": _FAMILY,
@@ -65,14 +65,14 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         # Without these, DKMS builds no modules for the running kernel.
         "headers": headers,
         "packages": packages,
-        **_ubuntus_modules(request, build, words, packages),
+        **_ubuntus_modules(request, build, placeholders, packages),
         "fabric_manager": nvlink.fabric_manager,
         "services": _services(settings, nvlink),
         # Needed by the fabric manager of NVLink 5.
         "load_modules": ["ib_umad"] if nvlink.nvlink5 else [],
         "module_options": _module_options(boards) if modules != "none" else {},
         "persistence_override": bool(settings["persistenced"] and request.source.get("persistence_mode_off")),
-        "module_stream": stream_of(request, modules, build, words),
+        "module_stream": stream_of(request, modules, build, placeholders),
         "module_stream_optional": bool(request.source.get("module_stream_optional")),
         "repository": sources.repository(request) if request.source_name == "cuda_repository" else {},
         "minimum_version": minimum,
@@ -114,13 +114,13 @@ def _known(gpus: t.Sequence[Data]) -> t.List[Data]:
     return boards
 
 
-def _headers(request: Request, words: Words) -> str:
-    if not words["headers"]:
+def _headers(request: Request, placeholders: Placeholders) -> str:
+    if not placeholders["headers"]:
         request.notices.append(
             "Kernel %s is not one of %s's. DKMS needs its headers, which must be installed already."
             % (request.node["kernel"], request.table["title"])
         )
-    return words["headers"]
+    return placeholders["headers"]
 
 
 def _names(request: Request, build: str, nvlink: Services) -> t.List[t.Union[str, Data]]:
@@ -136,12 +136,12 @@ def _names(request: Request, build: str, nvlink: Services) -> t.List[t.Union[str
     return names + _named(settings, "extra_packages")
 
 
-def _ubuntus_modules(request: Request, build: str, words: Words, packages: t.Sequence[str]) -> Data:
+def _ubuntus_modules(request: Request, build: str, placeholders: Placeholders, packages: t.Sequence[str]) -> Data:
     signed = build == "prebuilt" and request.table["family"] == "ubuntu"
     own = "linux-modules-nvidia-{branch}{server}{open}-" + request.node["kernel"]
     return {
         # Modules of the running kernel, installed if they exist for the driver's version.
-        "optional_packages": [fill(own, words)] if signed else [],
+        "optional_packages": [fill(own, placeholders)] if signed else [],
         # These install later kernels and modules for them. They are held with the driver.
         "kernel_packages": [name for name in packages if signed and name.startswith("linux-")],
     }

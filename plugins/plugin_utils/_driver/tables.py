@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("distributions")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.text import cut
+from ...module_utils._common.text import cut
 
 _MAX_LENGTH = 300  # characters of a list of hosts in the progress
 

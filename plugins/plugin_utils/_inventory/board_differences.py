@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.text import short
 from ...module_utils._mig.messages import listed_indices
-from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from .._layout import gpus as layout_gpus

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.text import short
+from ...module_utils._common.text import short
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.text import listed
+from ...module_utils._common.text import listed
 
 # Prefixes that Ansible adds to an error message.
 _PREFIX = re.compile(

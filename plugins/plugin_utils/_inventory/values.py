@@ -12,7 +12,7 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.text import cut
+from ...module_utils._common.text import cut
 from .._common.truth import is_valid
 from .._layout import boards as layout_boards
 from . import kubernetes_values

@@ -17,7 +17,7 @@ from pathlib import Path
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 
-from ...module_utils._mig.text import did_you_mean, nearest
+from ...module_utils._common.text import did_you_mean, nearest
 from .._common.truth import is_true
 from .._layout import named
 from .._layout import problems as layout_problems

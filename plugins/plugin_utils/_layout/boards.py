@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
+from ...module_utils._common.text import did_you_mean, nearest, short
 from ...module_utils._mig import profile as profile_names
 from ...module_utils._mig.model import Board, Placement, Profile
-from ...module_utils._mig.text import did_you_mean, nearest, short
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("models")

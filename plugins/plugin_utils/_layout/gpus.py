@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.text import short
 from ...module_utils._mig import instances
 from ...module_utils._mig import profile as names
 from ...module_utils._mig.board import ci_places
@@ -17,7 +18,6 @@ from ...module_utils._mig.compute import pack
 from ...module_utils._mig.errors import InfeasibleError, LayoutError
 from ...module_utils._mig.explain import refusal
 from ...module_utils._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Profile, Target
-from ...module_utils._mig.text import short
 from . import boards
 
 Fact = t.Mapping[str, t.Any]

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
+from ...module_utils._common.text import short
 from ...module_utils._mig import instances, layout
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.model import Board, Gpu
 from ...module_utils._mig.plan import plan_gpu
 from ...module_utils._mig.render import Row, draw, label, mode_note, row, row_after
-from ...module_utils._mig.text import short
 from . import boards, problems, products
 from . import gpus as layout_gpus
 

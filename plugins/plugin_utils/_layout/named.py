@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.text import cut, did_you_mean, listed, nearest, short
+from ...module_utils._common.text import cut, did_you_mean, listed, nearest, short
 
 # Ansible passes a layout that -e gives as name=value, not as JSON, as a string. So does AWX with a survey's answer.
 _JSON = """-e '{"nvidia_mig_layout": [{"devices": "all", "mig_enabled": true, "mig_devices": {"3g.40gb": 2}}]}'"""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.text import short
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import mig_parted as documents
 from ...module_utils._mig.errors import LayoutError
-from ...module_utils._mig.text import short
 from . import gpus as layout_gpus
 from .layouts_on_gpus import contents
 

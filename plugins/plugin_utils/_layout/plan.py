@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.text import short
 from ...module_utils._mig import describe, messages
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.model import Gpu
 from ...module_utils._mig.plan import plan_gpu
 from ...module_utils._mig.render import plan_diff
-from ...module_utils._mig.text import short
 from . import boards, gpus
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
+from ...module_utils._common.text import cut, short
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import selector
 from ...module_utils._mig.errors import LayoutError, MigError
 from ...module_utils._mig.messages import merged
 from ...module_utils._mig.model import Board, Gpu
-from ...module_utils._mig.text import cut, short
 from .._common.refusal import Refusal
 from . import boards as layout_boards
 from . import gpus as layout_gpus

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._common.text import short
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import known_keys
-from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 from .resources import GPU, SHARED, is_gpu
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster import readiness
 from .._cluster.labels import PRESENT
 from .._cluster.nodes import labels_of

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._cluster.nodes import labels_of
 from . import instance_types
 

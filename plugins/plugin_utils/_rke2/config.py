@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ...module_utils._mig.text import did_you_mean, nearest
+from ...module_utils._common.text import did_you_mean, nearest
 from . import version as rke2_version
 
 _KEYS = Path(__file__).with_name("config_keys.yml")

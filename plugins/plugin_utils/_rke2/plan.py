@@ -12,7 +12,7 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.data import Data
+from ...module_utils._common.data import Data
 from .._inventory import kubernetes_values
 from . import config as rke2_config
 from . import version as rke2_version

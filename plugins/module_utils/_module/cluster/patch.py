@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._mig.data import Data
+from ..._common.data import Data
 from .names import require_names
 
 _CONFLICT = 409

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ..._mig.data import Data
+from ..._common.data import Data
 from .names import require_names
 
 _NO_SUCH_POD = (404, 409)  # 409: another pod has the name now

@@ -13,8 +13,8 @@ import os
 import stat
 import typing as t
 
+from ..._common.text import cut, listed
 from ..._mig.errors import LayoutError
-from ..._mig.text import cut, listed
 
 # Far more than any real file needs, and few enough to be read in seconds.
 _MAX_BYTES = 1024 * 1024

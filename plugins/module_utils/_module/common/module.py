@@ -12,7 +12,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..._mig.printable import printable
+from ..._common.printable import printable
 
 
 class Module(AnsibleModule):  # type: ignore[misc]  # Ansible has no type hints

@@ -7,8 +7,8 @@
 """Read TOML 1.0 (https://toml.io/en/v1.0.0), through Python's own parser where there is one.
 
 Python has tomllib since 3.11, but Ubuntu 22.04 and Enterprise Linux 9 have 3.10 and 3.9, and before the first start of
-RKE2 there is no containerd that could parse its files. The collection's parser differs in dates only: it returns them
-as text, and does not check their ranges.
+RKE2 there is no containerd that could parse its files. The collection's reader returns dates as text, and accepts some
+faults: it merges tables that are defined twice.
 """
 
 from __future__ import annotations
@@ -28,22 +28,13 @@ class TomlError(ValueError):
     """The text is not TOML. The message gives the reason and the line."""
 
 
-class DuplicateKeyError(TomlError):
-    """A key or table is defined twice."""
-
-    def __init__(self, name: str, line: int) -> None:
-        super().__init__("%s is defined twice (at line %d)" % (name, line))
-        self.name = name
-
-
 def loads(text: str) -> Table:
-    """Parse a document. Raises TomlError, with the same messages on all versions of Python."""
+    """Parse a document. Raises TomlError."""
     if tomllib is None:
         return Reader(text).document()
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        Reader(text).document()
         raise TomlError(str(error)) from error
 
 
@@ -59,7 +50,6 @@ def at(table: t.Any, *path: str) -> t.Any:
 _SPACE = re.compile(r"[ \t]*")
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BASIC = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _LITERAL = re.compile(r"'([^'\n]*)'")
@@ -81,25 +71,17 @@ class Reader:
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")
         self.place = 0
-        # Tables by identity: those with a header, those that a dotted key made, and inline ones, which are complete.
-        self.declared: t.Set[int] = set()
-        self.dotted: t.Set[int] = set()
-        self.complete: t.Set[int] = set()
 
     def document(self) -> Table:
         root: Table = {}
         table = root
-        control = _CONTROL.search(self.text)
-        if control:
-            self.place = control.start()
-            raise self._error("a control character must be an escape in a string")
         self._match(_BLANK)
         while self.place < len(self.text):
             if self._take("[["):
                 table = self._appended(root, self._key())
                 self._expect("]]")
             elif self._take("["):
-                table = self._declared(root, self._key())
+                table = self._table(root, self._key())
                 self._expect("]")
             else:
                 self._pair(table)
@@ -110,43 +92,30 @@ class Reader:
 
     # --- Tables -------------------------------------------------------------------------------------------------------
 
-    def _declared(self, root: Table, key: t.Sequence[str]) -> Table:
-        parent = self._parent(root, key)
-        table = parent.setdefault(key[-1], {})
-        if not isinstance(table, dict) or id(table) in self.declared | self.dotted | self.complete:
-            raise self._duplicate(key)
-        self.declared.add(id(table))
+    def _table(self, table: Table, key: t.Sequence[str]) -> Table:
+        """The table of that name; of an array of tables, the last one."""
+        for name in key:
+            found = table.setdefault(name, {})
+            if isinstance(found, list) and found:
+                found = found[-1]
+            if not isinstance(found, dict):
+                raise self._duplicate(key)
+            table = found
         return table
 
     def _appended(self, root: Table, key: t.Sequence[str]) -> Table:
-        tables = self._parent(root, key).setdefault(key[-1], [])
-        if not isinstance(tables, list) or id(tables) in self.complete:
+        tables = self._table(root, key[:-1]).setdefault(key[-1], [])
+        if not isinstance(tables, list):
             raise self._duplicate(key)
         table: Table = {}
         tables.append(table)
-        return table
-
-    def _parent(self, table: Table, key: t.Sequence[str]) -> Table:
-        for name in key[:-1]:
-            found = table.setdefault(name, {})
-            if isinstance(found, list) and found and id(found) not in self.complete:
-                found = found[-1]
-            if not isinstance(found, dict) or id(found) in self.complete:
-                raise self._duplicate(key)
-            table = found
         return table
 
     def _pair(self, table: Table) -> None:
         key = self._key()
         self._expect("=")
         self._match(_SPACE)
-        for name in key[:-1]:
-            new = name not in table
-            found = table.setdefault(name, {})
-            if not isinstance(found, dict) or not (new or id(found) in self.dotted):
-                raise self._duplicate(key)
-            self.dotted.add(id(found))
-            table = found
+        table = self._table(table, key[:-1])
         if key[-1] in table:
             raise self._duplicate(key)
         table[key[-1]] = self._value()
@@ -216,7 +185,6 @@ class Reader:
     def _array(self) -> t.List[t.Any]:
         self._expect("[")
         values: t.List[t.Any] = []
-        self.complete.add(id(values))
         while True:
             self._match(_BLANK)
             if self._take("]"):
@@ -230,21 +198,14 @@ class Reader:
         self._expect("{")
         table: Table = {}
         self._match(_SPACE)
-        if not self._take("}"):
-            while True:
-                self._pair(table)
-                self._match(_SPACE)
-                if self._take("}"):
-                    break
-                self._expect(",")
-        self._finish(table)
-        return table
-
-    def _finish(self, table: Table) -> None:
-        self.complete.add(id(table))
-        for value in table.values():
-            if isinstance(value, dict):
-                self._finish(value)
+        if self._take("}"):
+            return table
+        while True:
+            self._pair(table)
+            self._match(_SPACE)
+            if self._take("}"):
+                return table
+            self._expect(",")
 
     # --- Text ---------------------------------------------------------------------------------------------------------
 
@@ -267,13 +228,10 @@ class Reader:
             raise self._error("%s is missing" % word)
 
     def _duplicate(self, key: t.Sequence[str]) -> TomlError:
-        return DuplicateKeyError(".".join(key), self._line())
+        return self._error("%s is defined twice" % ".".join(key))
 
     def _error(self, reason: str) -> TomlError:
-        return TomlError("%s (at line %d)" % (reason, self._line()))
-
-    def _line(self) -> int:
-        return self.text.count("\n", 0, self.place) + 1
+        return TomlError("%s (at line %d)" % (reason, self.text.count("\n", 0, self.place) + 1))
 
 
 def _scalar(word: str) -> t.Any:

@@ -15,10 +15,10 @@ import contextlib
 import typing as t
 
 from ..._backend import select
+from ..._common.data import Data
+from ..._common.text import listed
 from ..._mig import codes, describe, parallel, retry
 from ..._mig.backend import BackendError, Versions
-from ..._mig.data import Data
-from ..._mig.text import listed
 from ..common.commands import runner
 from .node import NodeReader
 

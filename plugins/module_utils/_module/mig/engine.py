@@ -24,7 +24,7 @@ import typing as t
 from ..._boot import restore
 
 PACKAGE = "gpufleet_mig"
-PARTS = ("_mig", "_backend", "_boot")
+PARTS = ("_common", "_mig", "_backend", "_boot")
 _ROOT = restore.__name__.rsplit(".", 2)[0]  # the parent package, whose name depends on the environment
 
 Files = t.Dict[str, bytes]

@@ -16,11 +16,11 @@ import os
 import typing as t
 
 from ..._backend import lock, select, signals
+from ..._common.text import listed
 from ..._mig import layout
 from ..._mig.backend import BackendError
 from ..._mig.errors import MigError
 from ..._mig.plan_node import NodePlan, message, plan_node
-from ..._mig.text import listed
 from . import results
 
 if t.TYPE_CHECKING:

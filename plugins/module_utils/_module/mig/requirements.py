@@ -13,7 +13,7 @@ import grp
 import os
 import typing as t
 
-from ..._mig import messages
+from ..._common.text import NOT_ROOT
 from ..common.commands import Run, runner
 from . import processes
 
@@ -46,7 +46,7 @@ def root_problems(record: str) -> t.List[str]:
     directory = os.path.dirname(os.path.abspath(record))
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)
-    return [messages.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
+    return [NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
 
 
 def owner_problems(command: Run) -> t.List[str]:

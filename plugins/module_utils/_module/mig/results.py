@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ..._common.data import Data
 from ..._mig import describe, render
-from ..._mig.data import Data
 from ..._mig.model import Process
 from ..._mig.operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE
 

@@ -17,7 +17,7 @@ import contextlib
 import os
 import typing as t
 
-from ..._mig.data import Data
+from ..._common.data import Data
 from ..common import exclusive, files, record
 from . import choice, holds, installation, results, transaction
 from .choice import Package, Refusal, Status

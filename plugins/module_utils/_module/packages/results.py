@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._mig.data import Data
+from ..._common.data import Data
 from . import installation
 from .choice import Choice, Package, Status
 from .manager import Simulation

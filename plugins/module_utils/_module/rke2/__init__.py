@@ -12,12 +12,10 @@ The modules, without their prefix rke2_:
     node.py         labels and taints of the node
 
 What they use:
-    containerd.py   configuration of RKE2's containerd
-    go_template.py  templates of that configuration
+    containerd.py   configuration of RKE2's containerd, and its templates
     log.py          why RKE2 does not start
 
 Imports toolkit and common, and the engine.
 
 Tested under another name (folders are those of tests/unit/plugins):
-    go_template: test_containerd.py
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ..._mig.text import cut
+from ..._common.text import cut
 
 _MAX_LENGTH = 300
 _MAX_LINES = 5
@@ -30,7 +30,7 @@ def _cause(pattern: str, meaning: str, lasting: bool = True) -> Cause:
     return Cause(re.compile(pattern, re.IGNORECASE), meaning, lasting)
 
 
-# The first match explains a line. Names in braces are groups of the pattern.
+# The first match explains a line. Names in braces are groups of the pattern; files are those of containerd.
 CAUSES: t.Sequence[Cause] = (
     _cause(
         r"token CA hash does not match the Cluster CA certificate hash",
@@ -85,8 +85,11 @@ CAUSES: t.Sequence[Cause] = (
     ),
     _cause(
         r"toml: .{0,300}already (exists|defined)|(?<!\S)(?P<table>\S+) has already been defined",
-        "the containerd configuration has duplicate tables. Remove the runtime from the template or drop-in in "
-        "agent/etc/containerd of RKE2's data directory",
+        "the containerd configuration has duplicate tables. Remove those that RKE2 defines too from {files}",
+    ),
+    _cause(
+        r"failed to load TOML|template: [a-z_]{1,40}:\d+:",
+        "the containerd configuration is not valid. Correct {files}",
     ),
     _cause(
         r"containerd exited",
@@ -137,13 +140,14 @@ class Explanation(t.NamedTuple):
     lasting: bool
 
 
-def explain(lines: t.Sequence[str]) -> t.Optional[Explanation]:
-    """The last line of the log with a known cause."""
+def explain(lines: t.Sequence[str], files: str = "") -> t.Optional[Explanation]:
+    """The last line of the log with a known cause. ``files`` are the node's own templates and drop-ins of containerd."""
+    files = files or "the template or drop-in in agent/etc/containerd of RKE2's data directory"
     for line in reversed(lines):
         for cause in CAUSES:
             match = cause.pattern.search(line)
             if match:
-                return Explanation(cause.meaning.format(**match.groupdict()), shown(line), cause.lasting)
+                return Explanation(cause.meaning.format(files=files, **match.groupdict()), shown(line), cause.lasting)
     return None
 
 

@@ -125,7 +125,9 @@ class Rke2Service:
         if "nvidia" in known:
             wrong = runtime_check.wrong_program(known["nvidia"])
             return "RKE2's containerd cannot give GPUs to containers: %s" % wrong if wrong else ""
-        return _UNKNOWN % (", ".join(sorted(known)) or "none", self.program)
+        own = str(containerd.own_files(self.data_path))
+        text = _UNKNOWN % (", ".join(sorted(known)) or "none", self.program)
+        return text + _HIDDEN % own if own else text
 
     def not_ready(self, since: float = 0.0) -> str:
         """Why the node has not been ready since then, queried with the kubelet's credentials; empty if it is."""
@@ -210,7 +212,7 @@ class Rke2Service:
         lines = self.log(since)
         if self.service().active:
             return _NOT_READY % (timeout, waiting_for)
-        why = rke2_log.explain(lines)
+        why = rke2_log.explain(lines, str(containerd.own_files(self.data_path)))
         if why:
             meaning = why.meaning[0].upper() + why.meaning[1:]
             return "%s does not start. %s. Its log: %s" % (self.unit, meaning, why.line)
@@ -261,8 +263,9 @@ _NO_CONTAINERD = (
 _NO_CRI = "RKE2 runs, but its containerd has no healthy CRI plugin. See agent/containerd/containerd.log in RKE2's data directory"
 _UNKNOWN = (
     "RKE2's containerd does not have the runtime nvidia, only: %s. RKE2 searches for %s on the PATH of its service "
-    "when it starts, and a template or drop-in in agent/etc/containerd can hide it"
+    "when it starts"
 )
+_HIDDEN = ', and %s can hide it. Begin a template with {{ template "base" . }}, or remove it'
 
 
 def differences(compared: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import typing as t
@@ -41,14 +40,11 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg="The state of RKE2 cannot be read: %s%s" % (error, files.remedy(error)))
-    for warning in state["warnings"]:
-        module.warn(warning)
     module.exit_json(changed=False, state=state)
 
 
 def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dict[str, t.Any]:
     program = nvidia_program(command)
-    findings = check_templates(data_path, program)
     return {
         "recorded": recorded,
         "version": version(command([recorded.get("prefix", PREFIX) + "/bin/rke2", "--version"])[1]),
@@ -58,8 +54,7 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
         "archive_problems": archive_problems(),
-        "problems": [*_system_problems(command), *findings.problems],
-        "warnings": findings.warnings,
+        "problems": [*_system_problems(command), *containerd.problems(containerd.own_files(data_path), program)],
     }
 
 
@@ -94,19 +89,6 @@ def _first_files(named: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[t.Tuple[s
         path = next(filter(os.path.exists, paths), None)
         if path:
             yield name, path
-
-
-def check_templates(data_path: str, program: str) -> containerd.Findings:
-    directory = os.path.join(data_path, "agent", "etc", "containerd")
-    templates = containerd.read_templates(directory)
-    return containerd.check(templates, containerd.read_drop_ins(directory), program, sets_default_runtime())
-
-
-def sets_default_runtime() -> bool:
-    """Whether a configuration file of RKE2 on the node sets default-runtime."""
-    paths = [os.path.join(CONFIG, "config.yaml"), *glob.glob(os.path.join(CONFIG, "config.yaml.d", "*.yaml"))]
-    pattern = re.compile(rb"^[\"']?default-runtime[\"']?\s*:\s*[\"']?\w", re.MULTILINE)
-    return any(pattern.search(files.read(path) or b"") for path in paths)
 
 
 def archive_problems() -> t.List[str]:

@@ -12,7 +12,7 @@ import os
 import re
 import typing as t
 
-from ..._mig import messages
+from ..._common.text import NOT_ROOT
 from . import runtime_check
 from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, RuntimeFacts, choose
 
@@ -49,7 +49,7 @@ def os_problems(os_family: str, distribution: str) -> t.List[str]:
 
 
 def user_problems(user: int) -> t.List[str]:
-    return [messages.NOT_ROOT] if user else []
+    return [NOT_ROOT] if user else []
 
 
 def run(module: AnsibleModule) -> None:

@@ -151,10 +151,10 @@ def address(config: toml.Table) -> str:
     return str(server or toml.at(config, "grpc", "address") or _SOCKET)
 
 
-def handlers(config: toml.Table, plugins: t.Sequence[str] = CRI) -> t.Dict[str, str]:
+def handlers(config: toml.Table) -> t.Dict[str, str]:
     """Names of the runtimes in the configuration of containerd's CRI plugin, with their programs."""
     found: t.Dict[str, str] = {}
-    for plugin in plugins:
+    for plugin in CRI:
         runtimes = toml.at(config, "plugins", plugin, "containerd", "runtimes")
         for name, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
             found[name] = found.get(name) or str(toml.at(runtime, "options", "BinaryName") or "")

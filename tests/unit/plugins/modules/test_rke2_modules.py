@@ -70,6 +70,9 @@ def test_a_state_that_only_root_can_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(record, "PATH", str(tmp_path / "gpufleet.fact"))
     monkeypatch.setattr(files, "read", refuse)
+    drop_in = tmp_path / "agent" / "etc" / "containerd" / "config.toml.d" / "10.toml"
+    drop_in.parent.mkdir(parents=True)
+    drop_in.touch()
     found = run(rke2_state.main, data_path=str(tmp_path))
     assert found["failed"] and found["msg"].endswith("Permission denied. Run as root (become: true)")
 

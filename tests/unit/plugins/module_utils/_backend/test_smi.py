@@ -177,6 +177,8 @@ def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
     script.answers["-q -x -i GPU-aaaa"] = off[: off.index("<mig_devices>")] + off[off.index("<serial>") :]
     gpu = driver.read(0)
     assert not gpu.profiles_known and gpu.mode_current is False
+    del script.answers["mig -lgip -i GPU-aaaa"]
+    assert driver.read(0) == gpu  # queried once
 
 
 def test_no_gpu():

@@ -10,12 +10,12 @@ import typing as t
 
 import pytest
 
+from ansible_collections.gpufleet.node.plugins.module_utils._common.text import listed, short
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, messages, plan_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import operations as ops
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError, MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Placement, Process
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Operation
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.text import listed, short
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu, profile
 
 LONGEST = 1500

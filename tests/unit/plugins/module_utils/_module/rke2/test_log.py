@@ -82,7 +82,17 @@ LINES = [
     (
         "containerd: failed to load TOML: /var/lib/rancher/rke2/agent/etc/containerd/config.toml: toml: table nvidia already "
         "exists",
-        "the containerd configuration has duplicate tables",
+        "the containerd configuration has duplicate tables. Remove those that RKE2 defines too from the template or drop-in",
+        True,
+    ),
+    (
+        "containerd: failed to load TOML: /var/lib/rancher/rke2/agent/etc/containerd/config.toml: toml: expected = after a key",
+        "the containerd configuration is not valid. Correct the template or drop-in in agent/etc/containerd",
+        True,
+    ),
+    (
+        'level=fatal msg="Error: template: compiled_template:3: unexpected EOF"',
+        "the containerd configuration is not valid",
         True,
     ),
     (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import time
 import typing as t
 from pathlib import Path
@@ -172,7 +173,11 @@ def test_a_containerd_that_ends_is_explained_from_its_own_log(machine: Machine, 
     folder.mkdir(parents=True)
     (folder / "containerd.log").write_text("containerd: failed to load TOML: toml: table nvidia already exists\n")
     machine.starts, machine.log = False, 'level=error msg="containerd exited: exit status 1"'
-    with pytest.raises(rke2_service.Failed, match="The containerd configuration has duplicate tables"):
+    template = tmp_path / "agent" / "etc" / "containerd" / "config-v3.toml.tmpl"
+    template.parent.mkdir(parents=True)
+    template.touch()
+    text = "The containerd configuration has duplicate tables. Remove those that RKE2 defines too from %s. " % template
+    with pytest.raises(rke2_service.Failed, match=re.escape(text)):
         node(machine, tmp_path).start(0.3)
 
 
@@ -219,6 +224,9 @@ def test_the_running_containerd(
     machine.runtimes, machine.plugins = runtimes, plugins
     found = node(machine, tmp_path).nvidia_problem()
     assert bool(found) == bool(words) and words in found
+    (folder / "config.toml.tmpl").touch()
+    hidden = "config.toml.tmpl can hide it. Begin a template with" in node(machine, tmp_path).nvidia_problem()
+    assert hidden == ("does not have the runtime" in words)
 
 
 def test_a_required_toolkit_that_is_missing(machine: Machine, tmp_path: Path) -> None:

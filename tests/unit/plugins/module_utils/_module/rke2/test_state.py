@@ -42,7 +42,7 @@ def test_the_state_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found.pop("archive_problems")
     assert found == {
         "recorded": {"type": "server"}, "version": "v1.35.7+rke2r1", "active": "server", "has_cluster": True,
-        "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [], "warnings": [],
+        "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [],
     }  # fmt: skip
 
 
@@ -88,26 +88,6 @@ def test_problems_of_templates(tmp_path: Path) -> None:
     folder = tmp_path / "agent" / "etc" / "containerd"
     folder.mkdir(parents=True)
     (folder / "config.toml.tmpl").write_text("version = 2\n")
-    assert rke2_state.check_templates(str(tmp_path), "") == ([], [])
-    (problem,) = rke2_state.check_templates(str(tmp_path), "/usr/bin/nvidia-container-runtime").problems
+    programs = Programs(**{"command_-v": "/usr/bin/nvidia-container-runtime\n"})
+    problem = rke2_state.read(str(tmp_path), {}, programs)["problems"][-1]
     assert "is a complete containerd configuration without the runtime nvidia" in problem
-
-
-@pytest.mark.parametrize("text", ["default-runtime: nvidia\n", "tls-san: a\n'default-runtime' : \"nvidia\"\n"])
-@pytest.mark.parametrize("name", ["config.yaml", "config.yaml.d/50-own.yaml"])
-def test_the_default_runtime_decides_about_a_table(
-    text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rke2_state, "CONFIG", str(tmp_path))
-    folder = tmp_path / "agent" / "etc" / "containerd"
-    folder.mkdir(parents=True)
-    (folder / "config-v3.toml.tmpl").write_text(
-        '{{ template "base" . }}\n[plugins.\'io.containerd.cri.v1.runtime\'.containerd]\ndefault_runtime_name = "nvidia"\n'
-    )
-    (tmp_path / "config.yaml.d").mkdir()
-    (tmp_path / name).write_text("# default-runtime: nvidia\ndefault-runtime:\n")
-    findings = rke2_state.check_templates(str(tmp_path), "")
-    assert (findings.problems, len(findings.warnings)) == ([], 1)
-    (tmp_path / name).write_text(text)
-    findings = rke2_state.check_templates(str(tmp_path), "")
-    assert "defines too, so containerd does not start" in findings.problems[0]

@@ -11,6 +11,9 @@ from __future__ import annotations
 import json
 import typing as t
 
+# The roles use the same words, so that preflight lists this problem once.
+NOT_ROOT = "Ansible does not run as root. Run as root (become: true)"
+
 _MAX_LENGTH = 60  # characters of a value
 _MAX_LIST_LENGTH = 1200  # characters of a message that a list may take, so that the whole stays under 1,500
 
