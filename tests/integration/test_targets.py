@@ -119,5 +119,5 @@ def test_facts_without_root(run):
 
 
 @pytest.mark.parametrize("scenario", ["cycle", "refusals"])
-def test_nvidia_repository_key(run, scenario):
-    run("nvidia_repository_key", scenario)
+def test_node_repository_key(run, scenario):
+    run("node_repository_key", scenario)

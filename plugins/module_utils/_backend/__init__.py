@@ -34,7 +34,7 @@ Both:
     architecture.py         architectures, and what follows from them
     capable.py              GPUs that are known to support MIG
 
-Imports model, backend, codes and printable of _mig.
+Imports model, backend and codes of _mig, and _common.
 
 Tested under another name (folders are those of tests/unit/plugins):
     architecture, capable, names, nvml_library, remedies, reset: test_nvml.py

@@ -62,7 +62,7 @@ def has_ended(run: Run, seconds: int) -> bool:
     return _age(run) >= seconds
 
 
-def lets_go(run: Run, seconds: int) -> bool:
+def record_expired(run: Run, seconds: int) -> bool:
     """Whether a node's record of a run no longer counts. Whoever may patch the node can write any record into it."""
     return has_ended(run, seconds) or _age(run) >= ABANDONED
 

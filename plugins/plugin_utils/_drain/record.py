@@ -126,7 +126,7 @@ def available(node: Data, run: Run, takeover: int) -> Record | None:
     A run on another controller is taken to have ended so many seconds after its last change.
     """
     known = read(node)
-    if known is None or runs.is_same(known.run, run) or runs.lets_go(known.run, takeover):
+    if known is None or runs.is_same(known.run, run) or runs.record_expired(known.run, takeover):
         return known
     raise OtherRun(
         "node %s is out of service for another run, %s, which changed it %d seconds ago. Wait until that run has ended; "

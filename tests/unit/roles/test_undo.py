@@ -55,10 +55,10 @@ def test_undo_names_the_keys_that_stay_in_rpm_before_it_forgets_them():
                 for number, task in enumerate(tasks)
                 if task.get("gpufleet.node." + module, {}).get("state") == state
             ]
-            for module, state in (("nvidia_repository_key", "recorded"), ("node_record", "absent"))
+            for module, state in (("node_repository_key", "recorded"), ("node_record", "absent"))
         )
         assert reports and removals and reports[0] < removals[0]
-        assert tasks[reports[0]]["gpufleet.node.nvidia_repository_key"]["role"] == role
+        assert tasks[reports[0]]["gpufleet.node.node_repository_key"]["role"] == role
         assert "when" not in tasks[reports[0]]
 
 

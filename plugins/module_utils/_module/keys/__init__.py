@@ -4,11 +4,11 @@
 
 """Keys of package repositories.
 
-    repository_key.py  module nvidia_repository_key: verifies, installs and records keys
+    repository_key.py  module node_repository_key: verifies, installs and records keys
     openpgp.py         fingerprints of keys, without gpg
 
 Imports common.
 
 Tested under another name (folders are those of tests/unit/plugins):
-    repository_key: modules/test_nvidia_repository_key.py
+    repository_key: modules/test_node_repository_key.py
 """

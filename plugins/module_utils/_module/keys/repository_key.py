@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module nvidia_repository_key: a repository's key is verified before it is installed."""
+"""The module node_repository_key: a repository's key is verified before it is installed."""
 
 from __future__ import annotations
 

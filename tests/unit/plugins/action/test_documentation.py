@@ -15,7 +15,7 @@ import yaml
 
 PLUGINS = "ansible_collections.gpufleet.node.plugins."
 ACTIONS = sorted(path.stem for path in (Path(__file__).parents[4] / "plugins" / "action").glob("[a-z]*.py"))
-OF_MODULES = {"node_idle", "nvidia_repository_key"}  # they pass their arguments on to modules, which describe them
+OF_MODULES = {"node_idle", "node_repository_key"}  # they pass their arguments on to modules, which describe them
 
 
 def described(options: dict[str, dict[str, t.Any]]) -> dict[str, dict[str, t.Any]]:

@@ -70,8 +70,8 @@ def test_the_controller_is_known_after_its_end() -> None:
 def test_a_record_holds_no_node_for_ever() -> None:
     """Whoever may patch a node can name any process of this controller, such as the first."""
     now, held = int(time.time()), run_of(os.getpid())
-    assert not runs.lets_go(held, 0)
+    assert not runs.record_expired(held, 0)
     for shift in (-90_000, 90_000):
         old = held._replace(written=now + shift)
-        assert runs.lets_go(old, 0)
+        assert runs.record_expired(old, 0)
         assert not runs.has_ended(old, 0), "the files of a run stay as long as its process runs"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module nvidia_repository_key with a web server and keys generated with gpg only for these tests."""
+"""The module node_repository_key with a web server and keys generated with gpg only for these tests."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common import files, record
 from ansible_collections.gpufleet.node.plugins.module_utils._module.keys import repository_key
-from ansible_collections.gpufleet.node.plugins.modules import nvidia_repository_key
+from ansible_collections.gpufleet.node.plugins.modules import node_repository_key
 
 from .module_support import run
 
-FILES = Path(__file__).resolve().parents[3] / "integration" / "targets" / "nvidia_repository_key" / "files"
+FILES = Path(__file__).resolve().parents[3] / "integration" / "targets" / "node_repository_key" / "files"
 KEY = "1082CD0B13E111B631C48F41688C87D898145963"  # as gpg --fingerprint prints it; of renewed.asc too
 ROTATED = "F5D5B40589931ABE8B3FE88178F31EBE427D74F4"
 
@@ -80,7 +80,7 @@ def fixture_dest(tmp_path):
 def fixture_install(site, dest):
     def install(check=False, **options):
         given = dict({"fingerprints": [KEY]}, src=site.url, dest=str(dest), role="nvidia_driver")
-        return run(nvidia_repository_key.main, check, **dict(given, **options))
+        return run(node_repository_key.main, check, **dict(given, **options))
 
     return install
 
@@ -344,6 +344,6 @@ def test_a_lost_record_is_a_change(install, recorded):
 
 def test_recorded_keys(recorded):
     record.update("nvidia_driver", {}, {"rpm_keys": [KEY, "F00; reboot", KEY + "\n"]})
-    found = run(nvidia_repository_key.main, role="nvidia_driver", state="recorded")
+    found = run(node_repository_key.main, role="nvidia_driver", state="recorded")
     assert (found["changed"], found["fingerprints"]) == (False, [KEY])
-    assert run(nvidia_repository_key.main, role="rke2", state="recorded")["fingerprints"] == []
+    assert run(node_repository_key.main, role="rke2", state="recorded")["fingerprints"] == []

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.action import nvidia_repository_key
+from ansible_collections.gpufleet.node.plugins.action import node_repository_key
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import Data, action, host
 
 ONE, OTHER = "A" * 40, "B" * 40
@@ -30,7 +30,7 @@ class Node:
         return dict(self.results[module_name])
 
     def run(self, check: bool = False, **arguments: t.Any) -> Data:
-        found = action(nvidia_repository_key, "nvidia_repository_key", {**KEY, **arguments})
+        found = action(node_repository_key, "node_repository_key", {**KEY, **arguments})
         found._execute_module, found._task.check_mode = self, check
         result: Data = found.run(task_vars=host("a"))
         return result
@@ -68,7 +68,7 @@ def test_a_failed_import_is_the_result() -> None:
 
 def test_keys_that_stay_in_rpm_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: t.List[str] = []
-    monkeypatch.setattr(nvidia_repository_key, "show", shown.append)
+    monkeypatch.setattr(node_repository_key, "show", shown.append)
     Node({"changed": False, "fingerprints": [ONE]}).run(state="recorded")
     assert shown == [
         "a still trusts packages that are signed with the key %s, because other repositories may need it. If not, remove "

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: nvidia_repository_key
+module: node_repository_key
 short_description: Internal to the collection's roles, install the verified key of a package repository
 version_added: 0.9.0
 description:
@@ -102,14 +102,14 @@ options:
 
 EXAMPLES = r"""
 - name: Install the repository's key
-  gpufleet.node.nvidia_repository_key:
+  gpufleet.node.node_repository_key:
     role: nvidia_container_toolkit
     src: https://nvidia.github.io/libnvidia-container/gpgkey
     dest: /etc/apt/keyrings/gpufleet-nvidia-container-toolkit.asc
     fingerprints: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
 
 - name: Show the keys that stay in rpm's database
-  gpufleet.node.nvidia_repository_key:
+  gpufleet.node.node_repository_key:
     role: nvidia_container_toolkit
     state: recorded
 """
