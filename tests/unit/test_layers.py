@@ -72,6 +72,8 @@ SUBJECTS = {
 # On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
 OF_ACTIONS = {"_common": ["ansible.plugins.action"]}  # the base class of actions
+MODULE = "module_utils._module."
+EXTERNAL = {"cluster": ["ansible_collections.kubernetes.core", "kubernetes", "urllib3"], "common": ["yaml"]}
 LAYERS = (
     Layer("module_utils/_common", [COMMON], standard=PURE),
     # The backend protocol and its error belong to the engine.
@@ -82,8 +84,14 @@ LAYERS = (
     *(
         Layer(
             "module_utils/_module/" + name,
-            [BOOT, BACKEND, MIG, COMMON, *("module_utils._module." + each for each in (name, "common", *below))],
-            ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "urllib3", "yaml"],
+            [
+                BACKEND,
+                MIG,
+                COMMON,
+                *([BOOT] if name == "mig" else []),
+                *(MODULE + each for each in (name, "common", *below)),
+            ],
+            ["ansible.module_utils", *EXTERNAL.get(name, ())],
         )
         for name, below in OF_MODULES.items()
     ),
