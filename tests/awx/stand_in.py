@@ -247,6 +247,10 @@ class Awx:
             return 200, page([self.objects[LISTS.get(name, name)][number] for number in links])
         if data["id"] not in self.objects[LISTS.get(name, name)]:
             raise Refused({"msg": "%s not found." % name})
+        if name == "credentials" and resource == "job_templates" and not data.get("disassociate"):
+            types = [self.objects[name][number]["credential_type"] for number in (*links, data["id"])]
+            if len(set(types)) < len(types):
+                raise Refused({"error": "Cannot assign multiple credentials of one type."})
         (links.remove if data.get("disassociate") else links.append)(data["id"])
         return 204, None
 

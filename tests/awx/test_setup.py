@@ -308,6 +308,14 @@ def test_a_playbook_that_is_not_in_the_project_is_refused(empty: Site) -> None:
     assert "Playbook not found for project" in run.output
 
 
+def test_two_credentials_of_one_type_are_refused(site: Site) -> None:
+    template = site.awx.one("job_templates", name="GPU nodes, verify")
+    kind = site.awx.one("credential_types", name="Machine")["id"]
+    other = site.awx.add("credentials", name="other", credential_type=kind)
+    with pytest.raises(stand_in.Refused, match="multiple credentials of one type"):
+        request(site, "POST", template, "credentials", {"id": other["id"]})
+
+
 def test_a_schedule_of_a_template_that_asks_is_refused(site: Site) -> None:
     template = site.awx.one("job_templates", name="GPU nodes, mig")
     schedule = {"name": "s", "rrule": "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
