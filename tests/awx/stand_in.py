@@ -115,7 +115,18 @@ class Awx:
     def find(self, resource: str, query: t.Mapping[str, t.Any]) -> t.List[Object]:
         resources = UNIFIED if resource == "unified_job_templates" else (resource,)
         objects = [one for name in resources for one in self.objects[name].values()]
-        return [one for one in objects if all(str(one.get(name)) == str(value) for name, value in query.items())]
+        either = {name[4:]: value for name, value in query.items() if name.startswith("or__")}
+        every = {name: value for name, value in query.items() if not name.startswith("or__")}
+        found = [one for one in objects if all(self.has(one, *item) for item in every.items())]
+        return [one for one in found if not either or any(self.has(one, *item) for item in either.items())]
+
+    def has(self, one: Object, name: str, value: t.Any) -> bool:
+        """Whether an object has a value, also of an object that it refers to, such as organization__name."""
+        field, _, further = name.partition("__")
+        if further:
+            other = self.objects[field + "s"].get(one.get(field) or 0)
+            return other is not None and self.has(other, further, value)
+        return str(one.get(field)) == str(value)
 
     def create(self, resource: str, data: Object) -> Object:
         fields = {name: value for name, value in data.items() if name in RESOURCES[resource]["post"]}
@@ -236,6 +247,10 @@ class Awx:
             return 200, page([self.objects[LISTS.get(name, name)][number] for number in links])
         if data["id"] not in self.objects[LISTS.get(name, name)]:
             raise Refused({"msg": "%s not found." % name})
+        if name == "credentials" and resource == "job_templates" and not data.get("disassociate"):
+            types = [self.objects[name][number]["credential_type"] for number in (*links, data["id"])]
+            if len(set(types)) < len(types):
+                raise Refused({"error": "Cannot assign multiple credentials of one type."})
         (links.remove if data.get("disassociate") else links.append)(data["id"])
         return 204, None
 

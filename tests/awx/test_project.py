@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import typing as t
@@ -52,6 +53,15 @@ def test_each_host_selects_a_layout_that_fits_its_boards(name: str, host: str) -
     assert values["nvidia_mig_layout"] in values["nvidia_mig_layouts"]
     for layout in values["nvidia_mig_layouts"].values():
         assert problems.of_layout(layout, values.get("gpu_node_boards", ["A100-40GB"])) == []
+
+
+def test_the_check_of_layouts_in_the_guide_accepts_named_layouts(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(# layouts\.yml:.*?)```", (TOP / "docs" / "simulator.md").read_text(), re.DOTALL)
+    playbook = tmp_path / "layouts.yml"
+    playbook.write_text(block)
+    run = ansible_playbook(tmp_path, playbook, "-i", PROJECT / "inventories" / "nodes")
+    assert run.status == 0, run.output
+    assert run.count("gpu-a100-03", "ok") == 1
 
 
 # --- The execution environment ----------------------------------------------------------------------------------------

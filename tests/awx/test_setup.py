@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import typing as t
 from pathlib import Path
@@ -20,9 +21,13 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import TOP, Run,
 PROJECT = TOP / "awx" / "project"
 LAYOUTS = ["whole", "half", "mixed", "small"]
 URL = "https://git.example.com/gpu/nodes.git"
-SETTINGS = {
+SETTINGS: t.Dict[str, t.Any] = {
     "awx_project_url": URL,
-    "awx_cluster_credentials": ["GPU cluster"],
+    "awx_layouts_file": str(PROJECT / "inventories/nodes/group_vars/all.yml"),
+    "awx_image": "registry.example.com/gpufleet-node:0.9.0",
+    "awx_managed_clusters": [
+        {"name": "Managed GPU cluster", "path": "inventories/managed/hosts", "credentials": ["GPU cluster"]}
+    ],
     "awx_credentials": [
         {"name": "GPU nodes", "credential_type": "Machine"},
         {"name": "GPU cluster", "credential_type": "Kubeconfig", "inputs": {"kubeconfig": "the kubeconfig"}},
@@ -45,8 +50,8 @@ def start(work: Path) -> t.Iterator[Site]:
 
     def play(*arguments: str, fails: bool = False, **settings: t.Any) -> Run:
         own = work / "settings.yml"
+        host = settings.pop("CONTROLLER_HOST", "http://127.0.0.1:%d" % server.server_address[1])
         own.write_text(yaml.safe_dump({**SETTINGS, **settings}))
-        host = "http://127.0.0.1:%d" % server.server_address[1]
         access = {"CONTROLLER_HOST": host, "CONTROLLER_OAUTH_TOKEN": stand_in.TOKEN}
         run = ansible_playbook(work, *arguments, "-e", "@%s" % own, TOP / "awx/setup.yml", **access)
         if (run.status != 0) != fails:
@@ -92,20 +97,102 @@ def test_check_mode_shows_only_what_would_change(site: Site) -> None:
     assert site.awx.requests == []
 
 
-def test_check_mode_without_objects_ends_after_the_organization(empty: Site) -> None:
-    assert empty.play("--check").count("localhost", "changed") == 1
+def test_check_mode_without_objects_lists_them(empty: Site) -> None:
+    run = empty.play("--check")
+    assert run.count("localhost", "changed") == 1
+    assert "organizations: GPU nodes; " in run.output and "credentials: GPU cluster; " in run.output
     assert empty.awx.requests == []
 
 
-def test_a_file_without_layouts_is_rejected(empty: Site) -> None:
-    path = PROJECT / "inventories/nodes/group_vars/gpu_nodes.yml"
-    run = empty.play(fails=True, awx_layouts_file=str(path))
-    assert "%s has no nvidia_mig_layouts. Set awx_layouts_file" % path in run.output
-    assert empty.awx.requests == []
+def test_check_mode_lists_what_would_be_created_first(site: Site) -> None:
+    clusters = [*SETTINGS["awx_managed_clusters"], {"name": "Two", "path": "two/hosts", "credentials": ["GPU cluster"]}]
+    run = site.play("--check", awx_managed_clusters=clusters)
+    assert "others: inventories: Two; job_templates: Two" in run.output.replace("\n", " ")
 
 
 def test_secrets_are_not_shown(site: Site) -> None:
     assert site.created and "the kubeconfig" not in site.created.output
+
+
+# --- What is rejected before a change ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"awx_layout_file": "x"}, "Unknown settings: awx_layout_file."),
+        ({"awx_project_url": ""}, "Set awx_project_url."),
+        ({"awx_image": ""}, "Set awx_image."),
+        ({"awx_layouts_file": ""}, "Set awx_layouts_file."),
+        ({"awx_credentials": [{"nme": "GPU nodes", "credential_type": "Machine"}]}, "needs name and credential_type"),
+        ({"awx_managed_clusters": [{"name": "GPU cluster"}]}, "needs name, path and credentials"),
+        ({"awx_node_credentials": ["GPU node"]}, "AWX has no GPU node in credentials."),
+        ({"awx_instances": ["gpu-runner"]}, "AWX has no gpu-runner in instances."),
+        ({"awx_credentials": [{"name": "GPU nodes", "credential_type": "SSH"}]}, "AWX has no SSH in credential_types."),
+    ],
+)
+def test_wrong_settings(empty: Site, settings: t.Dict[str, t.Any], message: str) -> None:
+    run = empty.play(fails=True, **settings)
+    assert message in run.output
+    assert empty.awx.requests == []
+
+
+def test_an_address_is_required(empty: Site) -> None:
+    assert "Set the environment variable CONTROLLER_HOST." in empty.play(fails=True, CONTROLLER_HOST="").output
+
+
+def test_a_missing_file_of_layouts(empty: Site, tmp_path: Path) -> None:
+    run = empty.play(fails=True, awx_layouts_file="group_vars/all.yml")
+    assert "must be a YAML file that defines nvidia_mig_layouts" in run.output
+    assert "%s/group_vars/all.yml" % tmp_path in run.output  # below the current directory
+
+
+NAMES = "must be a YAML file that defines nvidia_mig_layouts as a mapping, without templates."
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("gpu_node_boards: [A100-80GB]", NAMES),
+        ("nvidia_mig_layouts: {}", NAMES),
+        ("nvidia_mig_layouts: whole", NAMES),
+        ("nvidia_mig_layouts: [{devices: all, mig_enabled: false}]", NAMES),
+        ("nvidia_mig_layouts: '{{ others }}'", NAMES),
+        ("nvidia_mig_layouts: {7: [{devices: all, mig_enabled: false}]}", NAMES),
+        ("nvidia_mig_layouts: {one two: [{devices: all, mig_enabled: false}]}", NAMES),
+        ("nvidia_mig_layouts: {whole: [{devices: all, mig_enabld: false}]}", "whole in"),
+        ("nvidia_mig_layouts: [", "did not find expected node content"),
+    ],
+)
+def test_wrong_layouts(empty: Site, tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "all.yml"
+    path.write_text(content)
+    assert message in empty.play(fails=True, awx_layouts_file=str(path)).output
+    assert empty.awx.requests == []
+
+
+@pytest.mark.parametrize("layouts", ["{%s: []}", "{%s: [{devices: all, mig_enabled: false}]}", "{whole: %s}", "%s"])
+def test_layouts_are_not_templated(empty: Site, tmp_path: Path, layouts: str) -> None:
+    """Whoever can commit to the project must not act as the administrator who runs the playbook."""
+    path = tmp_path / "all.yml"
+    template = "{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % (tmp_path / "run")
+    path.write_text("nvidia_mig_layouts: " + layouts % json.dumps(template))
+    empty.play("--check", fails=True, awx_layouts_file=str(path))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "resource, fields, message",
+    [
+        ("credential_types", {"name": "Kubeconfig", "kind": "cloud", "injectors": {}}, "awx_kubeconfig_type"),
+        ("execution_environments", {"name": "gpufleet.node", "organization": 99}, "awx_environment"),
+        ("instance_groups", {"name": "GPU nodes, one job at a time"}, "awx_instance_group"),
+    ],
+)
+def test_objects_of_others_are_not_changed(empty: Site, resource: str, fields: stand_in.Object, message: str) -> None:
+    empty.awx.add(resource, **fields)
+    assert "Choose another name with %s." % message in empty.play(fails=True).output
+    assert empty.awx.requests == []
 
 
 # --- The objects ------------------------------------------------------------------------------------------------------
@@ -126,7 +213,7 @@ def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Si
     "name, playbook, credentials, questions",
     [
         ("GPU nodes, site", "site.yml", ["GPU nodes"], []),
-        ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["nvidia_mig_layout", "gpu_node_batches"]),
+        ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["nvidia_mig_layout", "gpu_node_target", "gpu_node_batches"]),
         ("GPU nodes, mig from inventory", "mig.yml", ["GPU nodes"], ["gpu_node_batches"]),
         ("GPU nodes, verify", "verify.yml", ["GPU nodes"], []),
         (
@@ -177,9 +264,13 @@ def test_workflows_preview_ask_change_and_verify(site: Site, change: str) -> Non
     assert workflow["ask_limit_on_launch"]
 
 
-def test_the_nightly_schedule_verifies(site: Site) -> None:
-    (schedule,) = site.awx.objects["schedules"].values()
-    assert schedule["unified_job_template"] == site.awx.one("job_templates", name="GPU nodes, verify")["id"]
+def test_the_nightly_schedules_verify(site: Site) -> None:
+    schedules = site.awx.objects["schedules"].values()
+    templates = {one["id"]: one["name"] for one in site.awx.objects["job_templates"].values()}
+    assert [(templates[one["unified_job_template"]], one["job_tags"]) for one in schedules] == [
+        ("GPU nodes, verify", None),
+        ("Managed GPU cluster", "verify"),
+    ]
 
 
 def test_inventories_are_read_from_the_project(site: Site) -> None:
@@ -200,6 +291,7 @@ def test_the_readme_lists_the_objects(site: Site) -> None:
     resources = ("organizations", "execution_environments", "projects", "inventories", "instance_groups")
     resources += ("job_templates", "schedules", "workflow_job_templates")
     names = {one["name"] for resource in resources for one in site.awx.objects[resource].values()}
+    names = {name for name in names if not name.startswith("Managed GPU cluster")}  # the setting has its name
     assert {name for name in names if "| `%s`" % name not in listed and ", `%s`" % name not in listed} == set()
 
 
@@ -216,6 +308,14 @@ def test_a_playbook_that_is_not_in_the_project_is_refused(empty: Site) -> None:
     assert "Playbook not found for project" in run.output
 
 
+def test_two_credentials_of_one_type_are_refused(site: Site) -> None:
+    template = site.awx.one("job_templates", name="GPU nodes, verify")
+    kind = site.awx.one("credential_types", name="Machine")["id"]
+    other = site.awx.add("credentials", name="other", credential_type=kind)
+    with pytest.raises(stand_in.Refused, match="multiple credentials of one type"):
+        request(site, "POST", template, "credentials", {"id": other["id"]})
+
+
 def test_a_schedule_of_a_template_that_asks_is_refused(site: Site) -> None:
     template = site.awx.one("job_templates", name="GPU nodes, mig")
     schedule = {"name": "s", "rrule": "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
@@ -228,7 +328,11 @@ def test_a_schedule_of_a_template_that_asks_is_refused(site: Site) -> None:
     [
         ({}, "'nvidia_mig_layout' value missing"),
         ({"nvidia_mig_layout": "unknown"}, "expected to be one of"),
-        ({"nvidia_mig_layout": "mixed", "gpu_node_batches": "2"}, "expected to be an integer"),
+        ({"nvidia_mig_layout": "mixed"}, "'gpu_node_target' value missing"),
+        (
+            {"nvidia_mig_layout": "mixed", "gpu_node_target": "all", "gpu_node_batches": "2"},
+            "expected to be an integer",
+        ),
     ],
 )
 def test_wrong_answers_are_refused(site: Site, answers: t.Any, message: str) -> None:
@@ -246,7 +350,7 @@ def test_a_list_is_no_answer_to_a_question_for_text(site: Site) -> None:
 def test_other_variables_are_ignored(site: Site) -> None:
     """So what a launch may set is a question, or is in the inventory."""
     template = site.awx.one("job_templates", name="GPU nodes, mig")
-    answers = {"nvidia_mig_layout": "mixed", "nvidia_mig_reset": True}
+    answers = {"nvidia_mig_layout": "mixed", "gpu_node_target": "gpu_nodes", "nvidia_mig_reset": True}
     launched = request(site, "POST", template, "launch", {"extra_vars": answers})
     assert launched == {"ignored_fields": {"extra_vars": {"nvidia_mig_reset": True}}}
 
