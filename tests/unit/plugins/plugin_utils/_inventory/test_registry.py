@@ -43,17 +43,23 @@ def test_variables_that_gpu_node_sets_for_playbooks_are_known() -> None:
     assert public and public <= variables.known()
 
 
+KEYS = {"role": "`%(role)s`", "link": "[%(role)s]", "tag": "`%(tag)s`", "prefix": "`%(role)s_`"}
+
+
 def test_the_documents_name_every_role_tag_and_prefix() -> None:
     docs = ROLES.parent / "docs"
+    missing = []
     for path, key, line in (
         (docs / "README.md", "role", "| role `"),
+        (docs / "README.md", "link", "| READMEs of the roles"),
         (docs / "playbooks.md", "tag", "| tags `"),
         (ROLES / "gpu_node" / "README.md", "tag", "Each role has a tag"),
         (ROLES / "gpu_node" / "README.md", "prefix", "The variables of the other roles"),
     ):
         text = "".join(part for part in re.split(r"\n\n|\n(?=\|)", path.read_text()) if part.startswith(line))
-        names = [row["role"] + "_" if key == "prefix" else row[key] for row in REGISTRY]
-        assert [name for name in names if "`%s`" % name not in text] == [], path
+        names = [KEYS[key] % row for row in REGISTRY]
+        missing += ["%s: %s" % (path, name) for name in names if name not in text]
+    assert missing == []
 
 
 def test_the_description_of_gpu_node_roles_names_the_roles_that_all_may_exclude() -> None:
@@ -63,8 +69,10 @@ def test_the_description_of_gpu_node_roles_names_the_roles_that_all_may_exclude(
     (row,) = [each for each in rows if each.startswith("| `gpu_node_roles` |")]
     defaults = (ROLES / "gpu_node" / "defaults" / "main.yml").read_text()
     (comment,) = re.findall(r"((?:^#.*\n)+)gpu_node_roles:", defaults, re.M)
-    for role in (each["role"] for each in REGISTRY if each["enabled"] is not True):
-        assert "C(%s)" % role in described and "`%s`" % role in row and re.search(r"\b%s\b" % role, comment), role
+    roles = [each["role"] for each in REGISTRY if each["enabled"] is not True]
+    assert [role for role in roles if "C(%s)" % role not in described] == []
+    assert [role for role in roles if "`%s`" % role not in row] == []
+    assert [role for role in roles if not re.search(r"\b%s\b" % role, comment)] == []
 
 
 def test_only_the_registry_says_which_charts_a_host_has() -> None:
