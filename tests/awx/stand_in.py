@@ -294,7 +294,7 @@ def checked_survey(survey: Object) -> Object:
 def wrong_answer(question: Object, answers: Object) -> t.List[str]:
     variable = question["variable"]
     if variable not in answers:
-        return ["'%s' value missing" % variable] if question["required"] and question.get("default") is None else []
+        return ["'%s' value missing" % variable] if question["required"] else []  # whatever its default
     answer = answers[variable]
     if question["type"] in ("text", "textarea") and not isinstance(answer, str):
         return ["Value %s for '%s' expected to be a string." % (answer, variable)]
