@@ -107,7 +107,7 @@ class Awx:
             return self.relation(method, resource, one, rest[1], data)
         if method == "PATCH":
             self.check(resource, {**one, **data}, data)
-            one.update({name: data[name] for name in data if name in RESOURCES[resource]["post"]})
+            one.update(written(resource, data))
         if resource == "project_updates":
             self.finish(one)
         return 200, one
@@ -129,7 +129,7 @@ class Awx:
         return str(one.get(field)) == str(value)
 
     def create(self, resource: str, data: Object) -> Object:
-        fields = {name: value for name, value in data.items() if name in RESOURCES[resource]["post"]}
+        fields = written(resource, data)
         self.check(resource, fields, data)
         if resource == "job_templates":
             fields["organization"] = self.objects["projects"][fields["project"]]["organization"]
@@ -199,15 +199,9 @@ class Awx:
             if part not in fields["rrule"]:
                 raise Refused({"rrule": ["%s required in rrule." % part]})
         self.prompts(fields)
-        answers = fields.get("extra_data") or {}
-        survey = self.surveys.get(fields["unified_job_template"], {}).get("spec", [])
-        missing = [
-            "'%s' value missing" % question["variable"]
-            for question in survey
-            if question["required"] and question.get("default") is None and question["variable"] not in answers
-        ]
-        if missing:
-            raise Refused({"variables_needed_to_start": missing})
+        wrong = self.wrong_answers(fields)
+        if wrong:
+            raise Refused({"variables_needed_to_start": wrong})
 
     def refuse_workflow_job_template_nodes(self, fields: Object) -> None:
         if fields.get("unified_job_template"):
@@ -223,6 +217,12 @@ class Awx:
         (template,) = self.find("unified_job_templates", {"id": fields["unified_job_template"]})
         given = [name for name in PROMPTS if fields.get(name) not in (None, "")]
         return [name for name in given if not template.get("ask_%s_on_launch" % PROMPT_NAMES.get(name, name))]
+
+    def wrong_answers(self, fields: Object) -> t.List[str]:
+        """What is wrong with the answers of a node or schedule to the survey of its template."""
+        survey = self.surveys.get(fields["unified_job_template"], {}).get("spec", [])
+        answers = fields.get("extra_data") or {}
+        return [error for question in survey for error in wrong_answer(question, answers)]
 
     # --- Below an object ----------------------------------------------------------------------------------------------
 
@@ -257,7 +257,8 @@ class Awx:
     def launch(self, method: str, resource: str, one: Object, data: Object) -> t.Tuple[int, t.Any]:
         if resource == "workflow_job_templates":
             nodes = self.find("workflow_job_template_nodes", {"workflow_job_template": one["id"]})
-            return 200, {"node_prompts_rejected": [node["id"] for node in nodes if self.rejected_prompts(node)]}
+            rejected = [node["id"] for node in nodes if self.rejected_prompts(node) or self.wrong_answers(node)]
+            return 200, {"node_prompts_rejected": rejected}  # the answers of the workflow's launch may be right
         answers = data.get("extra_vars", {})
         survey = self.surveys.get(one["id"], {}).get("spec", []) if one["survey_enabled"] else []
         errors = [error for question in survey for error in wrong_answer(question, answers)]
@@ -272,6 +273,12 @@ def _identity(fields: Object) -> Object:
     """Names are unique in an organization, an inventory or a workflow, and those of credentials in a type."""
     names = ("name", "organization", "inventory", "credential_type", "unified_job_template", "source_project")
     return {name: fields[name] for name in names if name in fields}
+
+
+def written(resource: str, data: Object) -> Object:
+    """The fields that AWX stores, whose text it strips."""
+    known = {name: value for name, value in data.items() if name in RESOURCES[resource]["post"]}
+    return {name: value.strip() if isinstance(value, str) else value for name, value in known.items()}
 
 
 def page(objects: t.Sequence[Object]) -> Object:

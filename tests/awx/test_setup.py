@@ -25,6 +25,7 @@ SETTINGS: t.Dict[str, t.Any] = {
     "awx_project_url": URL,
     "awx_layouts_file": str(PROJECT / "inventories/nodes/group_vars/all.yml"),
     "awx_image": "registry.example.com/gpufleet-node:0.9.0",
+    "awx_pod_spec": "apiVersion: v1\nkind: Pod\n",  # a YAML block, of which AWX strips the last newline
     "awx_managed_clusters": [
         {"name": "Managed GPU cluster", "path": "inventories/managed/hosts", "credentials": ["GPU cluster"]}
     ],
@@ -73,7 +74,14 @@ def fixture_empty(tmp_path: Path) -> t.Iterator[Site]:
 def fixture_site(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
     """With the objects of the playbook. Tests must not change them."""
     for site in start(tmp_path_factory.mktemp("awx")):
+        others(site.awx, "GPU nodes")
         yield site._replace(created=site.play("-vvv"))
+
+
+def others(awx: stand_in.Awx, name: str) -> None:
+    """Add a credential of another organization."""
+    kind = awx.one("credential_types", name="Machine")
+    awx.add("credentials", name=name, organization=0, credential_type=kind["id"])
 
 
 def survey(site: Site, template: stand_in.Object) -> t.Dict[str, stand_in.Object]:
@@ -134,6 +142,14 @@ def test_secrets_are_not_shown(site: Site) -> None:
 def test_wrong_settings(empty: Site, settings: t.Dict[str, t.Any], message: str) -> None:
     run = empty.play(fails=True, **settings)
     assert message in run.output
+    assert empty.awx.requests == []
+
+
+def test_a_name_of_several_credentials_is_rejected(empty: Site) -> None:
+    for _number in range(2):
+        others(empty.awx, "shared")
+    run = empty.play(fails=True, awx_node_credentials=["shared"])
+    assert "AWX has 2 shared in credentials. Create it, or correct the name" in " ".join(run.output.split())
     assert empty.awx.requests == []
 
 
@@ -231,6 +247,12 @@ def test_templates(site: Site, name: str, playbook: str, credentials: t.List[str
     assert template["survey_enabled"] == bool(questions)
 
 
+def test_templates_use_the_credentials_of_their_organization(site: Site) -> None:
+    own = site.awx.one("organizations", name="GPU nodes")["id"]
+    used = {number for (_one, name), numbers in site.awx.links.items() if name == "credentials" for number in numbers}
+    assert used and {site.awx.objects["credentials"][number]["organization"] for number in used} == {own}
+
+
 def test_surveys_offer_the_names_of_the_layouts(site: Site) -> None:
     for resource, name in (
         ("job_templates", "GPU nodes, mig"),
@@ -260,7 +282,10 @@ def test_workflows_preview_ask_change_and_verify(site: Site, change: str) -> Non
         template = site.awx.one("unified_job_templates", id=node["unified_job_template"])
         assert template["name"] == templates[node["identifier"]]
         assert node["job_type"] == ("check" if node["identifier"] == "preview" else None)
-    assert request(site, "GET", workflow, "launch", {}) == {"node_prompts_rejected": []}
+    # AWX 24.6.1 lists nodes that do not answer required questions, and runs them with the answers of the launch.
+    asks = {"GPU nodes, mig": {"preview", "change"}, "GPU nodes, mig from inventory": set()}[change]
+    rejected = request(site, "GET", workflow, "launch", {})["node_prompts_rejected"]
+    assert {node["identifier"] for node in nodes if node["id"] in rejected} == asks
     assert workflow["ask_limit_on_launch"]
 
 
