@@ -10,18 +10,26 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig.model import Board, Profile
+from .._mig import codes
+from .._mig.backend import BackendError
+from .._mig.model import Board, Gpu, Profile
 
 if t.TYPE_CHECKING:
     from .._mig.backend import CiProfile
 
 
-def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:
-    """The board with these profiles, smallest first; None if there are no profiles."""
-    if not profiles:
+def board_of(gpu: Gpu, profiles: t.Sequence[Profile], call: str) -> t.Optional[Board]:
+    """The board of a GPU with these profiles, smallest first; None if it does not list all while MIG mode is off.
+
+    Raises BackendError for the driver's call if it does not list them although MIG mode is on.
+    """
+    if not profiles or not all(profile.placements for profile in profiles):
+        if gpu.mode_current:
+            text = "%s has MIG mode on but lists no profiles or placements"
+            raise BackendError(codes.NOT_SUPPORTED, call, text % gpu.label)
         return None
     return Board(
-        model=model,
+        model=gpu.name,
         profiles=tuple(sorted(profiles, key=lambda profile: (profile.slices, profile.memory_mib, profile.name))),
         compute_slices=max(profile.slices for profile in profiles),
         memory_units=max(place.end for profile in profiles for place in profile.placements),

@@ -270,15 +270,7 @@ class NvmlBackend:
         where = _where(gpu.index)
         offered = list(_all(lambda constant: self._library.gpu_instance_profile(handle, constant, where)))
         profiles = [self._profile(gpu, handle, constant, info) for constant, info in offered]
-        if not profiles or not all(profile.placements for profile in profiles):
-            if gpu.mode_current:
-                raise BackendError(
-                    codes.NOT_SUPPORTED,
-                    "nvmlDeviceGetGpuInstancePossiblePlacements",
-                    "%s has MIG mode on but lists no profiles or placements" % gpu.label,
-                )
-            return None
-        return board_of(gpu.name, profiles)
+        return board_of(gpu, profiles, "nvmlDeviceGetGpuInstancePossiblePlacements")
 
     def _profile(self, gpu: Gpu, handle: t.Any, constant: int, info: t.Any) -> Profile:
         where = _where(gpu.index)

@@ -193,16 +193,7 @@ class SmiBackend:
             if gpu.mode_current or error.code not in (codes.NOT_SUPPORTED, codes.NOT_FOUND):
                 raise
             return None
-        profiles = [smi_model.profile(row, places) for row in rows]
-        if not profiles or not all(profile.placements for profile in profiles):
-            if gpu.mode_current:
-                raise BackendError(
-                    codes.NOT_SUPPORTED,
-                    "nvidia-smi mig -lgip",
-                    "%s has MIG mode on but lists no profiles or placements" % gpu.label,
-                )
-            return None
-        return board_of(gpu.name, profiles)
+        return board_of(gpu, [smi_model.profile(row, places) for row in rows], "nvidia-smi mig -lgip")
 
     def _instances(self, gpu: Gpu, prefetched: smi_prefetch.Prefetched) -> t.Tuple[GpuInstance, ...]:
         index, address, devices = gpu.index, self._address(gpu.index), prefetched.log.devices
