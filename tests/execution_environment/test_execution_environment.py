@@ -148,7 +148,9 @@ def fixture_project(address: str, tmp_path: Path) -> Path:
         NODE: {
             "ansible_host": address,
             "ansible_user": "root",
-            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+            # The directory of a test can be too long for the path of a control socket.
+            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+            " -o ControlPath=none",
             "ansible_python_interpreter": "/usr/bin/python3",
             "gpu_node_roles": ["nvidia_mig"],
             "nvidia_mig_reset": True,
