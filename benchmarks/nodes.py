@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 TOP = Path(__file__).resolve().parent.parent
-NVSIM = TOP / "tests/simulator/nvsim"
+NVSIM = TOP / "simulator/nvsim"
 
 
 def counts(default: Sequence[int]) -> list[int]:

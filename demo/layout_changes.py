@@ -34,7 +34,7 @@ def show(node: Node) -> None:
         """In summary: declare the desired layout, preview the change, and apply it with minimal disruption; an
         impossible layout is rejected before any change. README.md describes how to run these commands with the
         collection installed and your own inventory. To experiment with a simulated node, see
-        tests/simulator/README.md; with whole machines, see tests/lab/README.md. `make test` runs all tests."""
+        simulator/README.md; with whole machines, see tests/lab/README.md. `make test` runs all tests."""
     )
 
 

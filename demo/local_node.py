@@ -18,7 +18,7 @@ from node import Node
 
 import playbooks
 
-NVSIM = programs.TOP / "tests/simulator/nvsim"
+NVSIM = programs.TOP / "simulator/nvsim"
 
 
 class LocalNode(Node):

@@ -89,7 +89,7 @@ def scenario(name: str, title: str) -> Part:
     return Part("scenario-" + name, "On nodes of the lab: " + title, ["scripts/scenario", name], r"^\S+ +: ok=", 4)
 
 
-SIMULATOR = ["make", "-s", "-C", "tests/simulator", "test"]
+SIMULATOR = ["make", "-s", "-C", "simulator", "test"]
 ANTSIBULL_DOCS = [
     *("antsibull-docs", "lint-collection-docs", "--plugin-docs"),
     *("--validate-collection-refs=self", "--disallow-unknown-collection-refs", "."),

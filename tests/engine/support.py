@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import De
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "simulator"))
+sys.path.insert(0, str(TOP / "simulator"))
 
 from simulated.description import Wish, describe
 from simulated.library import Node, NodeError, library

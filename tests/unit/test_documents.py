@@ -46,6 +46,7 @@ FOLDERS = (
     "playbooks/",
     "roles/",
     "scripts/",
+    "simulator/",
     "tests/",
 )
 TARGETS = set(re.findall(r"(?m)^([a-z][a-z-]*):", (TOP / "Makefile").read_text()))
@@ -175,7 +176,7 @@ def problems_of_command(command: str, shown: t.Collection[str] = ()) -> list[str
         ("ansible-playbook other.yml", "other.yml"),
         ("ansible gpu_nodes -m gpufleet.node.nvidia_migs", "gpufleet.node.nvidia_migs"),
         ("make tests", "tests"),
-        ("tests/simulator/nvsims run", "tests/simulator/nvsims"),
+        ("simulator/nvsims run", "simulator/nvsims"),
         ("ansible-playbook gpufleet.node.site -i inventory -e @gpu.yml --tags mig", None),
     ],
 )

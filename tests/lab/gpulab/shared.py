@@ -33,7 +33,7 @@ def sources() -> t.Dict[str, Path]:
     smi = real_nvidia_smi()
     if smi:
         found["bin/nvidia-smi.real"] = smi
-    simulator = TOP / "tests" / "simulator"
+    simulator = TOP / "simulator"
     files = [simulator / "nvsim", simulator / "names.list", simulator / "bin" / "nvidia-smi"]
     for folder in (simulator / "simulated", simulator / "data", simulator / "recorded"):
         files += [path for path in folder.iterdir() if path.is_file()]
@@ -48,7 +48,7 @@ def sources() -> t.Dict[str, Path]:
 
 def prepare() -> None:
     """Update the shared directory. Files are replaced atomically, because running nodes use them."""
-    call("make", "-s", "-C", TOP / "tests" / "simulator")
+    call("make", "-s", "-C", TOP / "simulator")
     with alone("opt"):
         if not SSH_KEY.exists():
             SSH_KEY.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SIMULATOR = HERE.parent
-REPOSITORY = SIMULATOR.parent.parent
+REPOSITORY = SIMULATOR.parent
 sys.path.insert(0, str(SIMULATOR))
 
 from simulated.library import Node

@@ -12,7 +12,7 @@ import os
 import pathlib
 import typing as t
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 NONE = 0xFFFFFFFF  # "no instance", and "all GPUs"
 # Names of the numbers in src/sim.h, in their order.
 KINDS = ("compute", "graphics", "mps", "client")

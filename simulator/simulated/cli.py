@@ -124,7 +124,7 @@ def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
 
 
 def known_calls() -> t.List[str]:
-    lines = (REPOSITORY / "tests/simulator/names.list").read_text(encoding="utf-8").splitlines()
+    lines = (REPOSITORY / "simulator/names.list").read_text(encoding="utf-8").splitlines()
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
