@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 TOP = Path(__file__).resolve().parent.parent
-NVSIM = TOP / "simulator/nvsim"
+NVSIM = TOP / "simulator/bin/nvsim"
 
 
 def counts(default: Sequence[int]) -> list[int]:

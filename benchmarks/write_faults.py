@@ -46,7 +46,7 @@ def measure(small: bool) -> str:
 def on_node(transitions: list[tuple[Layout, Layout]]) -> dict[str, Counter[str]]:
     """Run on the node; return the number of results by method."""
     sys.path.insert(0, str(nodes.TOP / "simulator"))
-    from simulated.library import Node
+    from nvsim.library import Node
 
     from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 

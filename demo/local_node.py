@@ -18,7 +18,7 @@ from node import Node
 
 import playbooks
 
-NVSIM = programs.TOP / "simulator/nvsim"
+NVSIM = programs.TOP / "simulator/bin/nvsim"
 
 
 class LocalNode(Node):

@@ -21,7 +21,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import boot, engine
 
 TOP = Path(__file__).resolve().parents[2]
-NVSIM = TOP / "simulator" / "nvsim"
+NVSIM = TOP / "simulator" / "bin" / "nvsim"
 
 LAYOUT = [
     {"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}},

@@ -34,8 +34,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import def
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "simulator"))
 
-from simulated.description import Wish, describe
-from simulated.library import Node, NodeError, library
+from nvsim.description import Wish, describe
+from nvsim.library import Node, NodeError, library
 
 SMI_VERSIONS = ("535.261.03", "550.163.01")
 

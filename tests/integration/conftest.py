@@ -20,7 +20,7 @@ sys.path.insert(0, str(TOP / "tests" / "lab"))
 
 from gpulab import controller
 
-NVSIM = TOP / "simulator" / "nvsim"
+NVSIM = TOP / "simulator" / "bin" / "nvsim"
 DRIVER_VERSION = "550.163.01"
 # Output that fails a test: these playbooks must not cause warnings.
 UNWANTED = ("[DEPRECATION WARNING]", "[ERROR]: Task failed: Action failed: The conditional check")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-NVSIM = HERE.parents[1] / "simulator" / "nvsim"
+NVSIM = HERE.parents[1] / "simulator" / "bin" / "nvsim"
 A100 = ("--board", "A100-80GB")
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(TOP / "tests" / "lab"))
 
 from gpulab import controller
 
-NVSIM = TOP / "simulator" / "nvsim"
+NVSIM = TOP / "simulator" / "bin" / "nvsim"
 PLAYBOOKS = TOP / "playbooks"
 
 # Before ansible-core 2.19, messages are printed as JSON alone.

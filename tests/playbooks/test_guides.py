@@ -31,7 +31,7 @@ def write_files(guide: str, folder: Path, node: Path) -> None:
 def test_an_inventory_on_the_simulator(tmp_path: Path) -> None:
     node = tmp_path / "node"
     write_files("simulator.md", tmp_path, node)
-    for name in ("inventory", "playbooks", "tests", ".cache"):
+    for name in ("inventory", "playbooks", "simulator", ".cache"):
         (tmp_path / name).symlink_to(TOP / name)
     (commands,) = blocks("simulator.md", "console")
     lines = [line[2:].replace("/tmp/node", str(node)) for line in commands.splitlines() if line != "$ make demo"]

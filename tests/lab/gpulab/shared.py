@@ -33,12 +33,10 @@ def sources() -> t.Dict[str, Path]:
     smi = real_nvidia_smi()
     if smi:
         found["bin/nvidia-smi.real"] = smi
-    simulator = TOP / "simulator"
-    files = [simulator / "nvsim", simulator / "names.list", simulator / "bin" / "nvidia-smi"]
-    for folder in (simulator / "simulated", simulator / "data", simulator / "recorded"):
-        files += [path for path in folder.iterdir() if path.is_file()]
-    files += (TOP / "plugins" / "plugin_utils" / "_layout" / "models").glob("*.yml")
-    found.update({str(path.relative_to(TOP)): path for path in files})
+    package = TOP / "simulator" / "nvsim"
+    for folder in (package, package / "bin", package / "data", package / "models", package / "recorded"):
+        files = [path for path in folder.iterdir() if path.is_file()]
+        found.update({"python/nvsim/%s" % path.relative_to(package): path for path in files})
     yaml = importlib.util.find_spec("yaml")
     if not yaml or not yaml.origin:
         raise LabError("PyYAML is missing: call the lab through tests/lab/lab, which uses the project's environment")
@@ -63,10 +61,9 @@ def prepare() -> None:
             place(path, SHARED / name)
         library(SHARED / "lib" / "libcuda.so.1", Path("/dev/null"))
         library(SHARED / "lib" / "uname.so", UNAME)
-        link = SHARED / ".cache" / "simulator"
+        link = SHARED / "python" / "nvsim" / "lib"
         if not link.is_symlink():
-            link.parent.mkdir(exist_ok=True)
-            link.symlink_to("../lib")
+            link.symlink_to("../../lib")
         stamp.write_text(mark)
 
 

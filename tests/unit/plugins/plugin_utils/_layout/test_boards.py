@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import board
 
 UNKNOWN = ["RTX-PRO-4500-Blackwell-32GB", "RTX-PRO-5000-Blackwell-48GB", "Thor-iGPU-GB10B"]
 KNOWN = [name for name in boards.names() if name not in UNKNOWN]
-_PATH = Path(__file__).parents[5] / "simulator" / "data" / "products.yml"
+_PATH = Path(__file__).parents[5] / "simulator" / "nvsim" / "data" / "products.yml"
 WITHOUT_MIG = yaml.safe_load(Path(boards.__file__).with_name("boards_without_mig.yml").read_text(encoding="utf-8"))
 PRODUCTS = yaml.safe_load(_PATH.read_text(encoding="utf-8"))["products"]
 EVIDENCE = {"transcript", "guide", "config-map", "derived", "mock", "unknown"}

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pynvml as nv
 import pytest
-from conftest import HERE
-from simulated.library import library, library_path
+from conftest import SIMULATOR
+from nvsim.library import library, library_path
 
 Simulate = t.Callable[..., t.Any]
 
-NAMES = [line for line in (HERE / "names.list").read_text().splitlines() if line.startswith("nvml")]
+NAMES = [line for line in (SIMULATOR / "names.list").read_text().splitlines() if line.startswith("nvml")]
 
 
 def implemented() -> t.Set[str]:
     """Return the names that a source file defines, directly or through macros."""
-    text = "".join(path.read_text() for path in (HERE / "src").glob("*.c") if path.name != "stubs.c")
+    text = "".join(path.read_text() for path in (SIMULATOR / "src").glob("*.c") if path.name != "stubs.c")
     return set(re.findall(r"\b(nvml[A-Z]\w+)\b", text))
 
 

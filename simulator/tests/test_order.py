@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
 
 import pynvml as nv
 import pytest
 import yaml
-from conftest import code_of, create_at, mig_devices
-from simulated import description
+from conftest import SIMULATOR, code_of, create_at, mig_devices
+from nvsim import description
 
 Simulate = t.Callable[..., t.Any]
 
@@ -69,7 +68,7 @@ def test_mig_devices_are_numbered_by_instance_id(simulate: Simulate) -> None:
 
 def test_recorded_uuids(simulate: Simulate) -> None:
     """A node from a recording has the UUIDs of the real GPU, in the order of its nvidia-smi -L."""
-    path = Path(__file__).parent / "recorded" / "a100-80gb-pcie.yml"
+    path = SIMULATOR / "nvsim" / "recorded" / "a100-80gb-pcie.yml"
     recorded = yaml.safe_load(path.read_text())
     [(uuid, known)] = recorded.items()
     boards, products = description.load_boards(), description.load_products()["products"]

@@ -12,7 +12,9 @@ import os
 import pathlib
 import typing as t
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(__file__).resolve().parent
+CACHE = PACKAGE.parents[1] / ".cache"  # in a checkout
+NAME = "libnvidia-ml.so.1"
 NONE = 0xFFFFFFFF  # "no instance", and "all GPUs"
 # Names of the numbers in src/sim.h, in their order.
 KINDS = ("compute", "graphics", "mps", "client")
@@ -52,14 +54,12 @@ class NodeError(Exception):
 def library_path() -> pathlib.Path:
     """Return the path of libnvidia-ml.so.1. NVSIM_LIBRARY selects another build, such as the sanitized one."""
     given = os.environ.get("NVSIM_LIBRARY")
-    path = pathlib.Path(given) if given else REPOSITORY / ".cache" / "simulator" / "libnvidia-ml.so.1"
+    installed = PACKAGE / "lib" / NAME
+    path = pathlib.Path(given) if given else installed if installed.exists() else CACHE / "simulator" / NAME
     if not path.is_file():
-        raise NodeError("the simulator is not built (%s is missing): run make -C %s" % (path, path_here()))
+        folder = os.path.relpath(PACKAGE.parent)
+        raise NodeError("the simulator is not built (%s is missing): run make -C %s" % (path, folder))
     return path.resolve()
-
-
-def path_here() -> str:
-    return os.path.relpath(pathlib.Path(__file__).resolve().parents[1])
 
 
 _library: t.Optional[ctypes.CDLL] = None
@@ -193,8 +193,7 @@ class Node:
     def environment(self, uid: t.Optional[int] = 0) -> t.Dict[str, str]:
         """Return this process's environment, changed so that a child process uses this node."""
         environment = dict(os.environ)
-        here = pathlib.Path(__file__).resolve().parents[1]
-        for variable, first in (("LD_LIBRARY_PATH", library_path().parent), ("PATH", here / "bin")):
+        for variable, first in (("LD_LIBRARY_PATH", library_path().parent), ("PATH", PACKAGE / "bin")):
             rest = environment.get(variable)
             environment[variable] = "%s%s" % (first, os.pathsep + rest if rest else "")
         environment["NVSIM_STATE"] = str(self.state)

@@ -10,12 +10,13 @@ import ctypes
 import re
 import subprocess
 import typing as t
-from pathlib import Path
 
 import pynvml
 import pytest
 
-SOURCES = Path(__file__).resolve().parent.parent / "src"
+from .support import SIMULATOR
+
+SOURCES = SIMULATOR / "src"
 HEADERS = ("nvml.h", "query.h")
 DEFINITION = re.compile(r"^\} (nvml\w+_t);$", re.MULTILINE)
 VERSIONED = re.compile(r"^nvml(\w+)_v(\d+)_t$")

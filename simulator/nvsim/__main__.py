@@ -8,8 +8,9 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+if not __package__:  # not installed: simulator/bin/nvsim, or python3 simulator/nvsim
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from simulated.cli import main  # noqa: E402
+from nvsim.cli import main
 
 sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,7 @@ import uuid
 import pynvml as nv
 import pytest
 from conftest import code_of, create_at
-from simulated.library import library
+from nvsim.library import library
 
 Simulate = t.Callable[..., t.Any]
 Sleeper = t.Callable[[], t.Any]

@@ -17,13 +17,14 @@ import pynvml as nv
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+SIMULATOR = HERE.parent
+sys.path[:0] = [str(HERE), str(SIMULATOR)]
 
-from simulated import description
-from simulated.library import Node, library
+from nvsim import description
+from nvsim.library import Node, library
 
 if "NVSIM_LIBRARY" not in os.environ:
-    subprocess.run(["make", "-s", "-C", str(HERE)], check=True)
+    subprocess.run(["make", "-s", "-C", str(SIMULATOR)], check=True)
 library()  # from now on, loading libnvidia-ml.so.1 by name gives the simulated library
 
 SANITIZED = "sanitized" in os.environ.get("NVSIM_LIBRARY", "")

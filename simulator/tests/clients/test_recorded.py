@@ -10,7 +10,7 @@ import pytest
 
 from .support import SIMULATOR, MakeNode, Node, Smi, data
 
-RECORDED = SIMULATOR / "recorded" / "a100-80gb-pcie.yml"
+RECORDED = SIMULATOR / "nvsim" / "recorded" / "a100-80gb-pcie.yml"
 
 
 @pytest.fixture

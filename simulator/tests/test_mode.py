@@ -12,7 +12,7 @@ import typing as t
 import pynvml as nv
 import pytest
 from conftest import code_of, create_at, gpu_instances, mig_devices
-from simulated.library import NodeError
+from nvsim.library import NodeError
 
 Simulate = t.Callable[..., t.Any]
 Sleeper = t.Callable[[], t.Any]

@@ -13,11 +13,11 @@ import typing as t
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SIMULATOR = HERE.parent
+SIMULATOR = HERE.parents[1]
 REPOSITORY = SIMULATOR.parent
 sys.path.insert(0, str(SIMULATOR))
 
-from simulated.library import Node
+from nvsim.library import Node
 
 __all__ = ["REPOSITORY", "SIMULATOR", "MakeNode", "Node", "Result", "Sleeper", "Smi", "data", "run_python_client"]
 

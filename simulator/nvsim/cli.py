@@ -14,7 +14,7 @@ import shutil
 import sys
 import typing as t
 
-from .library import ACTIVATIONS, CODES, KINDS, QUIRKS, REPOSITORY, Node, NodeError
+from .library import ACTIVATIONS, CACHE, CODES, KINDS, QUIRKS, Node, NodeError, library
 from .reset import gpu_reset
 
 
@@ -116,16 +116,11 @@ def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
     if not chosen:
         return None, 1
     name, nth = chosen[0]
-    if name not in (*known_calls(), "write", "*", "gpuReset"):
+    if name not in ("write", "*", "gpuReset") and not (name.startswith("nvml") and hasattr(library(), name)):
         raise NodeError("%s is not an NVML function, so a fault or delay for it would have no effect" % name)
     if nth < 1:
         raise NodeError("calls are counted from 1, not %d" % nth)
     return name, nth
-
-
-def known_calls() -> t.List[str]:
-    lines = (REPOSITORY / "simulator/names.list").read_text(encoding="utf-8").splitlines()
-    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
 def run_create(options: argparse.Namespace) -> int:
@@ -198,7 +193,7 @@ def show_gpu(gpu: t.Dict[str, t.Any]) -> None:
 
 def real_nvidia_smi(driver: str) -> t.Optional[str]:
     """Return the downloaded nvidia-smi with the version closest to the driver's, or the one on PATH."""
-    fetched = {path.parent.name: path for path in (REPOSITORY / ".cache" / "nvidia-smi").glob("*/nvidia-smi")}
+    fetched = {path.parent.name: path for path in (CACHE / "nvidia-smi").glob("*/nvidia-smi")}
     if fetched:
 
         def distance(version: str) -> t.Tuple[int, int]:

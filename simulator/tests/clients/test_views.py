@@ -12,7 +12,7 @@ import re
 import xml.etree.ElementTree
 
 import pytest
-from simulated.description import load_products
+from nvsim.description import load_products
 
 from .support import MakeNode, Node, Sleeper, Smi
 

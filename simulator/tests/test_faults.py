@@ -100,7 +100,7 @@ def test_kill_around_a_write(simulate: Simulate, when: str, made: int) -> None:
 
 
 def test_reset_can_fail(simulate: Simulate) -> None:
-    from simulated.library import NodeError
+    from nvsim.library import NodeError
 
     session = simulate("A100-80GB")
     create_at(session.handle(), 9, 4, 4)

@@ -15,9 +15,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from conftest import HERE
+from conftest import SIMULATOR
 
-NVSIM = [sys.executable, str(HERE / "nvsim")]
+NVSIM = [sys.executable, str(SIMULATOR / "bin" / "nvsim")]
 
 
 class Shell:

@@ -26,7 +26,7 @@ from conftest import (
     profiles_of,
     sound,
 )
-from simulated.library import Node, NodeError, library
+from nvsim.library import Node, NodeError, library
 
 Simulate = t.Callable[..., t.Any]
 

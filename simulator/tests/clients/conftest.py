@@ -21,7 +21,7 @@ def make_node(tmp_path: Path) -> MakeNode:
 
     def make(*options: str) -> Node:
         node = tmp_path / "node"
-        subprocess.run([sys.executable, str(SIMULATOR / "nvsim"), "create", str(node), *options], check=True)
+        subprocess.run([sys.executable, str(SIMULATOR / "bin" / "nvsim"), "create", str(node), *options], check=True)
         return Node(node)
 
     return make

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from simulated.library import library
+from nvsim.library import library
 
 from .support import Smi
 

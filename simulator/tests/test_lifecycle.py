@@ -23,7 +23,7 @@ from conftest import (
     placements_of,
     profiles_of,
 )
-from simulated import description
+from nvsim import description
 
 Simulate = t.Callable[..., t.Any]
 

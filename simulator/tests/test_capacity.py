@@ -13,7 +13,7 @@ import typing as t
 import pynvml as nv
 import pytest
 from conftest import SIMULATED, code_of, create_at
-from simulated import description
+from nvsim import description
 
 Simulate = t.Callable[..., t.Any]
 

@@ -13,10 +13,10 @@ import uuid
 
 import yaml
 
-from .library import ACTIVATIONS, QUIRKS, REPOSITORY, NodeError
+from .library import ACTIVATIONS, PACKAGE, QUIRKS, NodeError
 
-BOARDS = REPOSITORY / "plugins" / "plugin_utils" / "_layout" / "models"
-DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "products.yml"
+BOARDS = PACKAGE / "models"  # a link to those of the collection
+PRODUCTS = PACKAGE / "data" / "products.yml"
 ARCHITECTURES = {"volta": 5, "turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
 BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)  # as in an eight-GPU server; more go to further domains
 MOST = 64  # SIM_MAX_GPUS
@@ -39,7 +39,7 @@ def load_boards() -> t.Dict[str, Data]:
 
 @functools.lru_cache(maxsize=None)
 def load_products() -> Data:
-    return load(DATA)
+    return load(PRODUCTS)
 
 
 def simulable(board: Data) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 import pynvml as nv
 import pytest
 from conftest import SANITIZED, code_of, create_at, gpu_instances, sound
-from simulated.library import Node, NodeError, library_path
+from nvsim.library import Node, NodeError, library_path
 
 Simulate = t.Callable[..., t.Any]
 
