@@ -21,6 +21,7 @@ from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, plugin_sharing, releases
+from .chart import CHARTS
 from .inputs import Cluster, Installation, method, requests, unread
 
 Problems = t.Dict[str, t.List[str]]  # by host
@@ -40,13 +41,14 @@ def of_variables(installation: Installation) -> list[str]:
     out = []
     if chart.part_of in installation.selected:
         out.append(
-            "device_plugin_version and gpu_operator_version are both set, but the GPU operator includes a device "
-            "plugin: remove one of them"
+            "%s_version and %s_version are both set, but the chart of %s includes the components of %s: remove "
+            "one of them" % (chart.role, chart.part_of, chart.part_of, chart.role)
         )
     elif installation.owner == "operator" and not chart.has_mig_manager:
         out.append(
-            "nvidia_mig_owner is operator, but the MIG manager is part of the GPU operator: use the role gpu_operator, "
-            "or set nvidia_mig_owner to host (in a managed cluster, remove nvidia_mig_layout)"
+            "nvidia_mig_owner is operator, but the chart of %s has no MIG manager: use the role %s, or set nvidia_mig_owner "
+            "to host (in a managed cluster, remove nvidia_mig_layout)"
+            % (chart.role, " or ".join(each.role for each in CHARTS.values() if each.has_mig_manager))
         )
     return [*out, *helm_chart.wrong_checksum(chart.role, installation.variables, installation.archive)]
 

@@ -29,6 +29,7 @@ class Removal(t.NamedTuple):
 
     uses_helm: bool  # whether helm uninstalls the chart
     objects: t.List[Data]  # to remove
+    leaves_labels: bool  # whether labels of the chart remain on nodes after that
 
 
 def requests(installation: Installation) -> dict[str, Data]:
@@ -40,7 +41,11 @@ def requests(installation: Installation) -> dict[str, Data]:
 def plan(installation: Installation, cluster: Cluster) -> Removal:
     """Objects of other owners are kept. Removing a HelmChart uninstalls the chart."""
     found = [item for field in _CREATED for item in getattr(cluster, field)["resources"]]
-    return Removal(inputs.method(installation, cluster) == "helm", list(filter(is_ours, found)))
+    return Removal(
+        uses_helm=inputs.method(installation, cluster) == "helm",
+        objects=list(filter(is_ours, found)),
+        leaves_labels=installation.chart.labels_nodes,
+    )
 
 
 def own_labels(nodes: t.Iterable[Data]) -> Labels:

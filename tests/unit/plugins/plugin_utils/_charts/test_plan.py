@@ -111,7 +111,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             "a",
             "device_plugin_values has the unknown key migStrategi",
         ),
-        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager is part of the GPU operator"),
+        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "has no MIG manager: use the role gpu_operator"),
         ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
     ],
 )
