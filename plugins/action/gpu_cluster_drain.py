@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, drain_node, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_devices, drain_node, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
 
@@ -45,7 +45,7 @@ class ActionModule(ClusterAction):
             evictions=EvictionOptions(**{name: arguments[name] for name in EvictionOptions._fields}),
             grace_period=arguments["grace_period"],
             machine_id=arguments["machine_id"],
-            uses_dra=arguments["allocator"] == dra.ALLOCATOR,
+            uses_dra=arguments["allocator"] == dra_devices.ALLOCATOR,
             by_operator=arguments["by_operator"],
             wait_for_pods=arguments["wait_for_pods"],
             check_mode=self._task.check_mode,

@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, return_node
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_devices, return_node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
 
 
@@ -31,7 +31,7 @@ class ActionModule(ClusterAction):
     def perform(self, variables: Data) -> Data:
         arguments = dict(self._arguments)
         progress, takeover = Progress(arguments.pop("timeout"), show), arguments.pop("takeover")
-        uses_dra = arguments.pop("allocator") == dra.ALLOCATOR
+        uses_dra = arguments.pop("allocator") == dra_devices.ALLOCATOR
         options = return_node.ReturnOptions(**arguments, uses_dra=uses_dra, check_mode=self._task.check_mode)
         guard = NodeGuard(self._api, progress, runs.current(), takeover)
         return return_node.return_node(guard, self._api.host(), options).of_task()

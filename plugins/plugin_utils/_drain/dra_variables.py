@@ -16,7 +16,7 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._common.refusal import Refusal
 from .._common.truth import is_true
-from .dra import ALLOCATOR
+from .dra_devices import ALLOCATOR
 
 _CHART_VERSIONS = ("gpu_operator_version", "device_plugin_version")
 

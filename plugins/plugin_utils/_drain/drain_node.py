@@ -20,7 +20,7 @@ from .._cluster.pods import Pod, pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
 from .._common.result import Result
-from . import dra, evictions, operands, record, workloads
+from . import dra_devices, evictions, operands, record, workloads
 from .evictions import Change, EvictionOptions
 from .node_guard import NodeGuard
 from .record import Record
@@ -117,12 +117,12 @@ class _Drain:
 
     def _to_evict(self, reading: Reading) -> list[Data]:
         name, change, options = name_of(reading.node), self.options.change, self.options.evictions
-        dynamic = dra.dynamic_mig(reading.pods)
+        dynamic = dra_devices.dynamic_mig(reading.pods)
         if dynamic:
             raise _Failed("; ".join(dynamic))
         if self.options.uses_dra and options.pods != "all":
-            claims, slices = self.guard.api.read(dra.CLAIMS, dra.slices(name))
-            change = change._replace(allocated=dra.allocated(self.host, name, claims, slices))
+            claims, slices = self.guard.api.read(dra_devices.CLAIMS, dra_devices.slices(name))
+            change = change._replace(allocated=dra_devices.allocated(self.host, name, claims, slices))
         pods, problems = evictions.to_evict(reading.pods, options, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))

@@ -16,7 +16,7 @@ import typing as t
 from ...module_utils._common.data import Data
 from .._cluster.pods import Pod, controller_of, gpus_of, has_ended, is_terminating, pod_of
 from .._layout import resources
-from . import dra
+from . import dra_devices
 
 _MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the API cannot evict
 
@@ -82,7 +82,7 @@ def _is_selected(pod: Data, selection: str, change: Change) -> bool:
     # The kubelet may not have recorded the devices of a pod that is starting.
     if selection == "gpu" or change.devices is None or allocated is None:
         return True
-    return dra.UNKNOWN in allocated or not set(allocated).isdisjoint(change.devices)
+    return dra_devices.UNKNOWN in allocated or not set(allocated).isdisjoint(change.devices)
 
 
 def _stays(pod: Data, options: EvictionOptions) -> bool:

@@ -14,11 +14,12 @@ from ...module_utils._common.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs, plugin_configs, readiness
 from .._cluster import nodes as cluster_nodes
-from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY
+from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY, is_paused
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._common.refusal import Refusal
 from .._layout.resources import StrategyError
+from . import record
 
 OPERANDS = (
     *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
@@ -28,6 +29,10 @@ _DRA_DRIVER = ("dra-driver",)
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
+_PAUSED_BY = {
+    PAUSED: "the MIG manager",
+    "paused-for-driver-upgrade": "the operator's driver manager",
+}
 
 
 def to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
@@ -43,6 +48,39 @@ def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     """Pods that the pause stops: those of DaemonSets that select nodes by the paused labels."""
     names = {name for name, value in labels_of(node).items() if value == PAUSED}
     return [pod_of(pod) for pod in pods if names.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
+
+
+def paused_by_others(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Components of the GPU operator that another program has paused on a node."""
+    labels = labels_of(node)
+    name = name_of(node)
+    out = []
+    try:
+        own = record.read(node)
+    except ValueError as error:
+        return [str(error)]
+    found = {
+        key: value
+        for key, value in sorted(labels.items())
+        if key.startswith(DEPLOY) and is_paused(value) and key not in (own.labels if own else ())
+    }
+    for value in sorted(set(found.values())):
+        if owner == "operator" and value == PAUSED and labels.get(mig_configs.STATE) == "pending":
+            continue  # the MIG manager will remove it when it has finished
+        keys = [key for key in found if found[key] == value]
+        out.append(
+            "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
+            "interrupted, restore them with kubectl label node %s --overwrite %s"
+            % (
+                _PAUSED_BY.get(value, "an unknown client"),
+                name,
+                keys[0],
+                value,
+                name,
+                " ".join("%s=true" % key for key in keys),
+            )
+        )
+    return out
 
 
 def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:

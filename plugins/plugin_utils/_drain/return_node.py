@@ -19,7 +19,7 @@ from .._cluster.pods import pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
-from . import dra, operands, record, workloads
+from . import dra_devices, operands, record, workloads
 from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
@@ -102,18 +102,18 @@ class _Return:
     def _is_outdated(self, reading: Reading) -> bool:
         """Whether the DRA driver publishes other devices than the node has, although the node was not drained."""
         options, name = self.options, name_of(reading.node)
-        if not (options.uses_dra and options.uncordon and options.wait and dra.plugins(reading.pods)):
+        if not (options.uses_dra and options.uncordon and options.wait and dra_devices.kubelet_plugins(reading.pods)):
             return False
-        if dra.present(self.host) is None:  # verify reports it
+        if dra_devices.present(self.host) is None:  # verify reports it
             return False
-        dynamic = dra.dynamic_mig(reading.pods)
+        dynamic = dra_devices.dynamic_mig(reading.pods)
         if dynamic:
             raise Unreadable("; ".join(dynamic))
         slices = self.guard.progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
-        return bool(dra.differences(self.host, name, slices))
+        return bool(dra_devices.differences(self.host, name, slices))
 
     def _slices(self, name: str) -> list[Data]:
-        return self.guard.api.read(dra.slices(name))[0]
+        return self.guard.api.read(dra_devices.slices(name))[0]
 
     def _resume(self, node: Data, former: list[Data]) -> Data:
         """Restore the labels of paused components, and restart the former pods. The node remains cordoned."""
@@ -147,7 +147,7 @@ class _Return:
 
         def unready(reading: Reading) -> list[str]:
             if self.options.uses_dra:
-                return dra.unready(self.host, *reading, self._slices(name), former, components)
+                return dra_devices.unready(self.host, *reading, self._slices(name), former, components)
             expected = self._expectation(reading)
             if expected.unsupported:  # a later task changes the strategy, so that waiting for it here would never end
                 return readiness.node_problems(reading.node)
@@ -194,7 +194,7 @@ def _former(reading: Reading, known: Record | None, options: ReturnOptions) -> l
     """The pods that read the GPUs before the change, and are restarted."""
     # The MIG manager restarts them itself.
     drained = operands.outdated(*reading) if known and not options.by_operator else []
-    return drained + (dra.plugins(reading.pods) if options.uses_dra else [])
+    return drained + (dra_devices.kubelet_plugins(reading.pods) if options.uses_dra else [])
 
 
 def _remedy(node: Data, reasons: str) -> str:
