@@ -26,7 +26,6 @@ class ActionModule(ClusterAction):
     ARGUMENTS = {
         "role": {"type": "str", "required": True, "choices": sorted(CHARTS)},
         "may_be_missing": {"type": "bool", "default": False},
-        "on_controller": {"type": "bool", "default": True},
         "changes": {"type": "bool", "default": True},
         "check_pods": {"type": "bool", "default": True},
     }
@@ -64,6 +63,7 @@ class ActionModule(ClusterAction):
             owner=others["nvidia_mig_owner"],
             reboot=others["nvidia_mig_reboot"],
             drain=others["gpu_cluster_drain"],
+            on_controller=self._on_controller,
             has_helm=bool(shutil.which("helm")),
             selected=selected,
             archive=lambda: self._archive(variables["chart_file"]),

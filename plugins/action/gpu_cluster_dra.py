@@ -18,13 +18,15 @@ class ActionModule(ClusterAction):
     ARGUMENTS = {
         "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
         "may_be_missing": {"type": "bool", "default": False},
-        "on_controller": {"type": "bool", "default": True},
     }
 
     def perform(self, variables: Data) -> Data:
         hostvars, names = variables["hostvars"], variables["ansible_play_hosts"]
-        arguments = dict(self._arguments)
-        options = dra_check.DraOptions(verifies=arguments.pop("check") == "verify", **arguments)
+        options = dra_check.DraOptions(
+            verifies=self._arguments["check"] == "verify",
+            may_be_missing=self._arguments["may_be_missing"],
+            on_controller=self._on_controller,
+        )
         try:
             results = self._api.results(dra_check.OBJECTS)
         except Unreadable as error:
