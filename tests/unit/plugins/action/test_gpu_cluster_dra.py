@@ -195,7 +195,10 @@ def off(**changes: t.Any) -> Data:
 
 @pytest.fixture(name="dra")
 def fixture_dra(run: t.Callable[..., Data]) -> t.Callable[..., Data]:
-    return lambda module, cluster, **given: run(module, cluster, **{"allocator": "dra", "variables": off(), **given})
+    def run_with_dra(module: t.Any, cluster: Cluster, variables: t.Optional[Data] = None, **given: t.Any) -> Data:
+        return run(module, cluster, variables={"gpu_cluster_allocator": "dra", **(variables or off())}, **given)
+
+    return run_with_dra
 
 
 CHANGED = [{"uuid": gpu(0)["uuid"], "mode": {"before": False, "desired": True}, "reset_required": False, "kept": []}]

@@ -58,6 +58,12 @@ def test_drain_and_return(run: t.Callable[..., Data]) -> None:
     assert len(cluster.patches) == 4  # the repeated drain has written nothing
 
 
+def test_variables_that_are_invalid(run: t.Callable[..., Data]) -> None:
+    for module in (gpu_cluster_drain, gpu_cluster_return):
+        result = run(module, Cluster(node("a"), user("train")), pods="some")
+        assert result["failed"] and result["msg"].startswith("value of gpu_cluster_drain_pods must be one of")
+
+
 def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node(), user("train"), train=1)
     result = run(gpu_cluster_drain, cluster, check=True)
