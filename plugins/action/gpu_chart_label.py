@@ -43,4 +43,4 @@ class ActionModule(ClusterAction):
                 return {"failed": True, "msg": str(error)}
             changes = _UNDO[arguments["undo"]](nodes)
         request = node_labels.Request(changes, arguments["retry"], arguments["managers"], arguments["drained"])
-        return node_labels.change(guard, request, self._task.check_mode).of_task()
+        return node_labels.change_labels(guard, request, self._task.check_mode).of_task()

@@ -18,10 +18,10 @@ class ActionModule(ClusterAction):
     }
 
     def perform(self, variables: Data) -> Data:
-        reviews = permissions.reviews(permissions.of_drain())
+        reviews = permissions.access_reviews(permissions.drain_permissions())
         try:
             answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
-            problem = permissions.problem(answer["result"]["results"], permissions.BIND)
+            problem = permissions.denial(answer["result"]["results"], permissions.BIND)
         except Unreadable as error:
             problem = unreachable({"msg": str(error)}, self._arguments["may_be_missing"], self._on_controller)
         return {"problems": [problem] if problem else []}

@@ -36,7 +36,7 @@ class Chart(t.NamedTuple):
     conflicts: t.Callable[[Release, t.Sequence[Data], t.Sequence[Data]], t.List[str]]  # in the cluster
 
 
-def values(chart: Chart, inputs: ValueInputs) -> tuple[Data, list[str]]:
+def chart_values(chart: Chart, inputs: ValueInputs) -> tuple[Data, list[str]]:
     """The values to install, and the problems of the variables; without values if there are any."""
     try:
         release = releases.release(chart.name, inputs.variables["version"])
@@ -58,7 +58,7 @@ GPU_OPERATOR = Chart(
     tolerations="daemonsets.tolerations",
     problems=operator_values.problems,
     values=operator_values.values,
-    runtime_class=lambda _variables, values: str(releases.value(values, "operator.runtimeClass") or "nvidia"),
+    runtime_class=lambda _variables, values: str(releases.value_at(values, "operator.runtimeClass") or "nvidia"),
     warnings=lambda _values, _daemonsets: [],
     conflicts=owner.conflicts_of_operator,
 )

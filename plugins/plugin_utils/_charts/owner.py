@@ -24,7 +24,7 @@ _HAMI = ("app.kubernetes.io/component", "hami-device-plugin")
 Release = t.Tuple[str, str]  # namespace and name of a Helm release
 
 
-def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+def label_problems(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     """Node labels that keep the GPU operator's components from running."""
     labels = labels_of(node)
     name = name_of(node)
@@ -49,7 +49,7 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     return out
 
 
-def conflicts(role: str, daemonsets: t.Sequence[Data]) -> list[str]:
+def common_conflicts(role: str, daemonsets: t.Sequence[Data]) -> list[str]:
     """Components in the cluster that conflict with both charts."""
     hami = [
         "the cluster has the device plugin of HAMi, %s, and two device plugins on a node advertise each GPU twice: "

@@ -44,7 +44,7 @@ class DraProblems(t.NamedTuple):
     warnings: t.List[str]
 
 
-def check(results: t.Sequence[Data], hosts: t.Sequence[Host], options: DraOptions) -> DraProblems:
+def check_driver(results: t.Sequence[Data], hosts: t.Sequence[Host], options: DraOptions) -> DraProblems:
     """``results`` are those for OBJECTS; if the cluster cannot be read, one that failed."""
     if "resources" not in results[0]:
         return _unreachable(results[0], options)
@@ -73,7 +73,7 @@ def _of_hosts(
 ) -> dict[str, list[str]]:
     """Problems of the nodes, by host. ``slices`` are those of the DRA driver; None if it is not installed."""
     by_name = {name_of(each): each for each in nodes}
-    found, problems = cluster_nodes.of_hosts(hosts, sorted(by_name))
+    found, problems = cluster_nodes.nodes_of_hosts(hosts, sorted(by_name))
     for host in hosts:
         if host.name in found:
             node = by_name[found[host.name]]

@@ -37,7 +37,7 @@ class Change(t.NamedTuple):
     allocated: t.Optional[t.Mapping[str, t.Collection[str]]]  # UUIDs by UID of the pod; None if unknown
 
 
-def to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -> tuple[list[Data], list[str]]:
+def pods_to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -> tuple[list[Data], list[str]]:
     """The pods to evict from a node, and the reasons why pods cannot be evicted."""
     evicted, problems = [], []
     for pod in pods:
@@ -51,17 +51,17 @@ def to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -
     return evicted, problems
 
 
-def staying(pods: t.Iterable[Data], change: Change) -> list[Pod]:
+def pods_that_stay(pods: t.Iterable[Data], change: Change) -> list[Pod]:
     """Pods of DaemonSets, and static pods, that are not evicted although the change may take their devices."""
     return [pod_of(pod) for pod in pods if _stays(pod, EvictionOptions()) and _is_selected(pod, "affected", change)]
 
 
-def to_request(pods: t.Iterable[Data]) -> list[Pod]:
+def evictions_to_request(pods: t.Iterable[Data]) -> list[Pod]:
     """Those of the pods whose eviction is not under way."""
     return [pod_of(pod) for pod in pods if not is_terminating(pod)]
 
 
-def reason(pod: Data, rejected: t.Mapping[str, str]) -> str:
+def waiting_reason(pod: Data, rejected: t.Mapping[str, str]) -> str:
     """Why a pod is still there. ``rejected`` are the reasons for which the API rejected evictions, by pod."""
     name = str(pod_of(pod))
     if name in rejected:

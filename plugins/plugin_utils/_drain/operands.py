@@ -35,7 +35,7 @@ _PAUSED_BY = {
 }
 
 
-def to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
+def components_to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
     """The components to pause, in groups: each is paused when the pods of the former have ended.
 
     If the MIG manager changes the GPUs (``by_operator``), it pauses and restarts the components itself. Pods of the
@@ -44,7 +44,7 @@ def to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
     return [() if by_operator else OPERANDS, *([_DRA_DRIVER] if uses_dra else [])]
 
 
-def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
+def pods_of_paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     """Pods that the pause stops: those of DaemonSets that select nodes by the paused labels."""
     names = {name for name, value in labels_of(node).items() if value == PAUSED}
     return [pod_of(pod) for pod in pods if names.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
@@ -56,7 +56,7 @@ def paused_by_others(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     name = name_of(node)
     out = []
     try:
-        own = record.read(node)
+        own = record.read_record(node)
     except ValueError as error:
         return [str(error)]
     found = {
@@ -83,7 +83,7 @@ def paused_by_others(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     return out
 
 
-def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
+def outdated_pods(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     """Pods that read the GPUs before the change.
 
     The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
@@ -94,7 +94,7 @@ def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
 
 
-def unconfirmed(pods: t.Iterable[Data]) -> Data:
+def state_removal(pods: t.Iterable[Data]) -> Data:
     """The patch that removes the state of the MIG configuration if a MIG manager is about to set it again."""
     if not any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in pods):
         return {}
@@ -113,7 +113,7 @@ def _is_plugin(pod: Data) -> bool:
     return _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]
 
 
-def deployed(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
+def deployed_components(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
     """The components that run on a node by its labels ``nvidia.com/gpu.deploy.*``.
 
     A label remains when the operator is uninstalled, so that there must be a DaemonSet that selects it.
@@ -140,7 +140,7 @@ def unready(
     has_manager = any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in [*former, *new])
     config = labels.get(mig_configs.LABEL, "") if has_manager else ""
     expected = readiness.ExpectedNode(resources, config, has_validator)
-    state = readiness.state({name_of(node): expected}, [node], [*plugins, *others])
+    state = readiness.nodes_state({name_of(node): expected}, [node], [*plugins, *others])
     out = [*state.failed, *state.waiting]
     if has_plugin and not any(map(readiness.is_ready, plugins)):
         out.append("%s: the device plugin is not ready" % name_of(node))
@@ -157,13 +157,13 @@ class Expectation(t.NamedTuple):
 
 def expectation(host: Host, node: Data, pods: t.Sequence[Data], layout_applied: bool) -> Expectation:
     """What the node of a host should advertise. ``layout_applied`` is whether the host has its layout, if it owns MIG."""
-    known = strategy(node, pods)
+    known = plugin_strategy(node, pods)
     try:
         if not known or not _is_applied(host, node, layout_applied):
             return Expectation()
-        cluster_nodes.expected(host._replace(sharing=None), known)
-        shared = plugin_configs.in_effect(host, node, pods)
-        return Expectation(cluster_nodes.expected(shared, known) if shared else None)
+        cluster_nodes.expected_resources(host._replace(sharing=None), known)
+        shared = plugin_configs.host_as_shared(host, node, pods)
+        return Expectation(cluster_nodes.expected_resources(shared, known) if shared else None)
     except StrategyError as error:
         return Expectation(unsupported="%s: %s" % (known, error))
     except (MigError, Refusal):
@@ -174,10 +174,10 @@ def _is_applied(host: Host, node: Data, layout_applied: bool) -> bool:
     config = labels_of(node).get(mig_configs.LABEL)
     if config is None:
         return layout_applied
-    return host.layout is not None and config == mig_configs.name(mig_configs.entries(host))
+    return host.layout is not None and config == mig_configs.config_name(mig_configs.layout_entries(host))
 
 
-def strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
+def plugin_strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
     """The MIG strategy of the node's device plugin; empty if unknown.
 
     GPU feature discovery shows it. Without that, it is read from the device plugin, if that is one of the ``pods``.

@@ -119,7 +119,7 @@ class _Return:
         """Restore the labels of paused components, and restart the former pods. The node remains cordoned."""
         guard = self.guard
         if self.options.uncordon and former:
-            node = guard.change(node, lambda _found: operands.unconfirmed(former))
+            node = guard.change(node, lambda _found: operands.state_removal(former))
         node = guard.change(node, lambda found: record.resume(found, guard.run))
         pods = [pod_of(pod) for pod in former]
         guard.progress.result("restarting pods on node %s" % name_of(node), lambda: guard.api.delete(pods))
@@ -165,7 +165,9 @@ class _Return:
             return set()
         requested: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
         reading = "reading the DaemonSets of the cluster"
-        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(requested)[0]))
+        return operands.deployed_components(
+            node, self.guard.progress.result(reading, lambda: self.guard.api.read(requested)[0])
+        )
 
     def _wait_for_pods(self, node: Data, evicted: t.Sequence[Workload]) -> None:
         """Wait until the controllers of evicted pods have as many ready pods as before."""
@@ -173,7 +175,7 @@ class _Return:
         before = {each.uid: each.ready for each in evicted}
 
         def unready() -> tuple[list[Workload], list[str]]:
-            left = workloads.unready(evicted, api.read(*workloads.requests(evicted))) if evicted else []
+            left = workloads.unready(evicted, api.read(*workloads.objects_to_read(evicted))) if evicted else []
             text = "%s has %d ready pods, and had %d before"
             return left, [text % (each, each.ready, before[each.uid]) for each in left]
 
@@ -182,7 +184,7 @@ class _Return:
         except Waiting as error:
             left: list[Workload] = error.last or []
             pods = api.pods_in(sorted({each.namespace for each in left}))
-            reasons = [reason.rstrip(".") for each in left for reason in workloads.reasons(each, pods)[:3]]
+            reasons = [reason.rstrip(".") for each in left for reason in workloads.pod_problems(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
@@ -193,7 +195,7 @@ class _Return:
 def _former(reading: Reading, known: Record | None, options: ReturnOptions) -> list[Data]:
     """The pods that read the GPUs before the change, and are restarted."""
     # The MIG manager restarts them itself.
-    drained = operands.outdated(*reading) if known and not options.by_operator else []
+    drained = operands.outdated_pods(*reading) if known and not options.by_operator else []
     return drained + (dra_devices.kubelet_plugins(reading.pods) if options.uses_dra else [])
 
 

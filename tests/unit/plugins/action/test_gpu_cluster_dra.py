@@ -264,7 +264,7 @@ def test_the_kubelet_plugin_is_paused_after_its_clients(dra: t.Callable[..., Dat
     paused = [sorted(each["metadata"].get("labels", {})) for each in cluster.patches]
     assert paused == [[], [DEPLOY + "dcgm-dra"], [DEPLOY + "dra-driver"]]
     assert cluster.node
-    record = drain_record.read(cluster.node)
+    record = drain_record.read_record(cluster.node)
     assert record and record.labels == labels and record.drained
     cluster.started, cluster.slices = plugin("new"), [resource_slice(gpu(0)["uuid"])]
     assert "failed" not in dra(gpu_cluster_return, cluster)

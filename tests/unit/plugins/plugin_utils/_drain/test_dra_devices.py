@@ -147,7 +147,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
     pods = [user("one"), user("two"), user("web"), user("elsewhere")]
 
     def evicted(which: str, *changed: str) -> t.List[str]:
-        found = evictions.to_evict(pods, EvictionOptions(which), Change(changed, held))[0]
+        found = evictions.pods_to_evict(pods, EvictionOptions(which), Change(changed, held))[0]
         return [each["metadata"]["name"] for each in found]
 
     assert evicted("gpu") == ["one", "two"]
@@ -157,7 +157,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
 
 def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
     held = dra_devices.claimed([claim("mig-1")], {}, "a")
-    assert evictions.to_evict([user("train")], EvictionOptions("affected"), Change([], held))[0]
+    assert evictions.pods_to_evict([user("train")], EvictionOptions("affected"), Change([], held))[0]
 
 
 def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:
