@@ -145,15 +145,16 @@ def verified(node: NodePackages) -> Data:
     now = node.status(packages)
     differences = choice.differences(now, node.desired)
     problems = list(differences)
+    damaged = _read_record(node)
     missing_holds, _released = node.hold_changes(now)
     if missing_holds and now.version:
         problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
-    damaged = _read_record(node)
     tag = node.desired.role.rpartition("_")[2]
     found: Data = {
         "problems": ["%s. Run site.yml --tags %s" % (problem, tag) for problem in problems] + damaged,
         "differences": differences,
         "obstacles": _obstacles(node, packages, damaged),
+        "settled": not damaged and installation.is_settled(node, packages, now),
     }
     return results.result(node, packages, packages, False, version=now.version, **found)
 
@@ -208,7 +209,8 @@ def present(node: NodePackages) -> Data:
     installation.require_complete(node, now, chosen)
     own_holds, holds_changed = installation.hold(node, now)
     installation.record_packages(node, packages, before, now, own_holds)
-    built = installation.build(node, chosen)  # packages whose module cannot be built are held and recorded too
+    # Packages whose module cannot be built are held and recorded, too.
+    built = installation.build(node, chosen, check=False)
     return results.result(
         node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version
     )
