@@ -40,10 +40,9 @@ _OF_PLAYBOOKS = (
     "nvidia_driver_reboot_required",
     "nvidia_mig_pending",
     "nvidia_mig_plan",
-    "rke2_present",
 )
 # Ends of names of facts that every role may set, for gpu_node.
-_FACTS = ("_problems", "_disruption")
+FACTS = ("_problems", "_disruption", "_present")
 # Variables in keywords of plays.
 _KEYWORDS = ("gpu_node_batches", "gpu_node_target")
 # Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
@@ -244,7 +243,7 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
     misspelled, notices = [], []
     ours = known()
     prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
-    facts = {role + fact for role in _described() for fact in _FACTS}  # set by an earlier play
+    facts = {role + fact for role in _described() for fact in FACTS}  # set by an earlier play
     for name in sorted(set(names) - ours - facts):
         prefix = next((each for each in prefixes if name.startswith(each)), None)
         if prefix is None:

@@ -80,7 +80,7 @@ def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
     every = list(tasks(role))
     names = {name for task in every for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"}
     names.update(task["register"] for task in every if "register" in task)
-    public = {name for name in names if not name.startswith("__") and not name.endswith(("_problems", "_disruption"))}
+    public = {name for name in names if not name.startswith("__") and not name.endswith(variables.FACTS)}
     assert public - variables.known() == set()
 
 

@@ -48,10 +48,10 @@ RUNTIMES: t.Mapping[str, Runtime] = {
 
 AUTO = "auto"
 
-# These ship their own containerd, and detect the nvidia runtime.
+# These ship their own containerd, and detect the nvidia runtime. By the name of a role that installs them.
 KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
-    "RKE2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
-    "K3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
+    "rke2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
+    "k3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
 }
 
 
@@ -61,7 +61,7 @@ class RuntimeFacts(t.NamedTuple):
     programs: t.Collection[str]  # keys of RUNTIMES: those that are installed
     distribution: str
     os_family: str
-    kubernetes: str = ""  # "RKE2", "K3s" or empty
+    kubernetes: bool = False  # has RKE2 or K3s, or will
     cri_disabled: bool = False  # containerd's configuration disables its CRI plugin
 
 

@@ -23,7 +23,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "runtimes": {"type": "list", "elements": "str", "required": True, "choices": [AUTO, *sorted(RUNTIMES)]},
         "version": {"type": "str", "required": True},
-        "rke2": {"type": "bool", "default": False},
+        "roles": {"type": "list", "elements": "str", "default": []},
         "distribution": {"type": "str", "required": True},
         "os_family": {"type": "str", "required": True},
     }
@@ -79,10 +79,10 @@ def _runtime_facts(module: AnsibleModule) -> RuntimeFacts:
         programs=programs,
         distribution=module.params["distribution"],
         os_family=module.params["os_family"],
-        kubernetes="RKE2" if module.params["rke2"] else _kubernetes(),
+        kubernetes=has_kubernetes(module.params["roles"]),
         cri_disabled=runtime_check.cri_disabled(runtime_check.settings(dump)),
     )
 
 
-def _kubernetes() -> str:
-    return next((name for name, paths in KUBERNETES.items() if any(map(os.path.exists, paths))), "")
+def has_kubernetes(roles: t.Collection[str]) -> bool:
+    return any(role in roles or any(map(os.path.exists, paths)) for role, paths in KUBERNETES.items())

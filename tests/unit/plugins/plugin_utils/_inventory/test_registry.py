@@ -29,12 +29,13 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
     entries = {path.name for path in ROLES.iterdir()} - INTERNAL
     assert {row["role"] for row in REGISTRY} == entries
     for row in REGISTRY:
-        assert set(row) - {"plan"} == {"role", "tag", "scope", "enabled"}
+        assert set(row) - {"plan", "joins"} == {"role", "tag", "scope", "enabled"}
         assert row["scope"] in ("node", "cluster")
         for entry in ("preflight", "main", "verify", "undo"):
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
-        if "plan" in row:
-            assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
+        for key, fact in (("plan", "_disruption:"), ("joins", "_present:")):
+            if key in row:
+                assert row["role"] + fact in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
 
 
 def test_variables_that_gpu_node_sets_for_playbooks_are_known() -> None:
@@ -95,7 +96,7 @@ def test_gpu_node_runs_the_roles_of_the_registry_in_its_order(scope: str, file: 
     for row in REGISTRY:
         if row["role"] != "gpu_node" and row["scope"] == scope:
             options = {"name": "gpufleet.node." + row["role"], "rolespec_validate": False}
-            if scope == "cluster" or row["role"] == "rke2":
+            if scope == "cluster" or "joins" in row:
                 options["apply"] = {"tags": [row["tag"]]}
             expected.append((options, "'%s' in __gpu_node_enabled" % row["role"], [row["tag"]]))
     assert [(options, task["when"], task["tags"]) for options, task in roles_in(file, {})] == expected

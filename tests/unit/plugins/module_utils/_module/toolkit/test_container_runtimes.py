@@ -33,13 +33,21 @@ DOCKER = ("containerd", "docker", "dockerd")
         (node(*DOCKER, cri_disabled=True), ["docker"]),  # Docker's own packages
         (node("containerd", "docker"), ["containerd"]),  # the client alone is not a runtime
         (node("containerd", os_family="RedHat"), ["containerd"]),
-        (node(kubernetes="RKE2"), []),
-        (node(*DOCKER, kubernetes="K3s"), []),
+        (node(kubernetes=True), []),
+        (node(*DOCKER, kubernetes=True), []),
     ],
 )
 def test_auto_selects_what_is_installed(found, runtimes):
     choice = choose(["auto"], found)
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (runtimes, False, [])
+
+
+def test_kubernetes_is_on_the_node_or_in_a_role_of_the_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolkit_plan, "KUBERNETES", {"rke2": [str(tmp_path / "rke2")]})
+    assert not toolkit_plan.has_kubernetes(["nvidia_mig"])
+    assert toolkit_plan.has_kubernetes(["nvidia_mig", "rke2"])
+    (tmp_path / "rke2").touch()
+    assert toolkit_plan.has_kubernetes([])
 
 
 def test_auto_installs_containerd_if_no_runtime_is_installed():
@@ -66,7 +74,7 @@ def test_auto_cannot_be_combined():
 
 @pytest.mark.parametrize("requested", [[], ["containerd"], ["docker", "containerd"]])
 def test_named_runtimes_are_configured_as_requested(requested):
-    for found in (node(*DOCKER), node(*DOCKER, kubernetes="RKE2"), node(*DOCKER, cri_disabled=True)):
+    for found in (node(*DOCKER), node(*DOCKER, kubernetes=True), node(*DOCKER, cri_disabled=True)):
         assert choose(requested, found) == (requested, False, [])
 
 
