@@ -47,7 +47,7 @@ class ActionModule(ClusterAction):
         planned = plan(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
         problems = _merged(
             planned.problems,
-            inventory_variables.forged_by_host(hostvars, present),
+            inventory_variables.forged_fact_problems_by_host(hostvars, present),
             agreement.differences({**own, **given}, present, hostvars),
             agreement.differences_of_other_roles(with_gpus, hostvars),
         )

@@ -31,7 +31,7 @@ def is_settled(node: NodePackages, packages: t.Sequence[Package], now: Status) -
     if choice.needs_offers(now, node.desired):
         return False
     try:
-        chosen = choice.choose(packages, now, {}, node.desired, node.manager.separator)
+        chosen = choice.choose_packages(packages, now, {}, node.desired, node.manager.separator)
     except Refusal:  # packages differ, or the installation would fail
         return False
     own_holds = sorted(set(node.own_holds).intersection(node.desired_holds(now)))

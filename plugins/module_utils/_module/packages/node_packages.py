@@ -143,7 +143,7 @@ def _known_newest(node: NodePackages, now: Status) -> t.Optional[str]:
 def verified(node: NodePackages) -> Data:
     packages = installation.settled_packages(node)
     now = node.status(packages)
-    differences = choice.differences(now, node.desired)
+    differences = choice.package_differences(now, node.desired)
     problems = list(differences)
     damaged = _read_record(node)
     missing_holds, _released = node.hold_changes(now)
@@ -193,7 +193,7 @@ def present(node: NodePackages) -> Data:
     offers = installation.refreshed_offers(node, now)
     if offers is None:
         return results.preview_without_offers(node, before, now)
-    chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
+    chosen = choice.choose_packages(packages, now, offers, node.desired, node.manager.separator)
     simulation = None
     if chosen.install:
         transaction.refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))

@@ -54,7 +54,10 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
         "archive_problems": archive_problems(),
-        "problems": [*_system_problems(command), *containerd.problems(containerd.own_files(data_path), program)],
+        "problems": [
+            *_system_problems(command),
+            *containerd.config_problems(containerd.own_files(data_path), program),
+        ],
     }
 
 

@@ -14,7 +14,7 @@ import typing as t
 
 from ..._common.text import NOT_ROOT
 from . import runtime_check
-from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, RuntimeFacts, choose
+from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, RuntimeFacts, choose_runtimes
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -55,7 +55,7 @@ def user_problems(user: int) -> t.List[str]:
 def run(module: AnsibleModule) -> None:
     given = module.params
     facts = _runtime_facts(module)
-    choice = choose(given["runtimes"], facts)
+    choice = choose_runtimes(given["runtimes"], facts)
     problems = [
         *user_problems(os.geteuid()),
         *os_problems(facts.os_family, facts.distribution),
