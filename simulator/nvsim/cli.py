@@ -340,3 +340,7 @@ def main(arguments: t.Sequence[str]) -> int:
     except (NodeError, OSError) as problem:
         print("nvsim: %s" % problem, file=sys.stderr)
         return 1
+
+
+def command() -> t.NoReturn:
+    sys.exit(main(sys.argv[1:]))

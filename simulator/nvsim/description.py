@@ -15,7 +15,12 @@ import yaml
 
 from .library import ACTIVATIONS, PACKAGE, QUIRKS, NodeError
 
-BOARDS = PACKAGE / "models"  # a link to those of the collection
+INSTALLED_BOARDS = PACKAGE / "models"
+BOARDS = (
+    INSTALLED_BOARDS
+    if INSTALLED_BOARDS.exists()
+    else PACKAGE.parents[1] / "plugins" / "plugin_utils" / "_layout" / "models"
+)
 PRODUCTS = PACKAGE / "data" / "products.yml"
 ARCHITECTURES = {"volta": 5, "turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
 BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)  # as in an eight-GPU server; more go to further domains
