@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, the gpufleet.node authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -8,9 +7,9 @@
 import pathlib
 import sys
 
-if not __package__:  # not installed: simulator/bin/nvsim, or python3 simulator/nvsim
+if not __package__:  # python3 PATH/nvsim
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from nvsim.cli import main
+from nvsim.cli import command
 
-sys.exit(main(sys.argv[1:]))
+command()

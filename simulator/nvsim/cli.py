@@ -10,6 +10,7 @@ import argparse
 import collections
 import json
 import os
+import pathlib
 import shutil
 import sys
 import typing as t
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     create.add_argument("--quirk", action="append", choices=QUIRKS, default=[], help="driver quirk; repeatable")
     create.add_argument("--uuid", action="append", default=[], help="for the GPUs in order; repeatable")
     create.add_argument("--bus-id", action="append", default=[], help="for the GPUs in order; repeatable")
+    create.add_argument("--from", dest="log", metavar="FILE", help="like a node whose `nvidia-smi -q -x` is in FILE")
     create.add_argument("--recorded", metavar="FILE", help="UUIDs of a real GPU and its MIG devices")
     create.add_argument("--seed", default="0", help="another seed gives the GPUs other UUIDs")
 
@@ -124,16 +126,34 @@ def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
 
 
 def run_create(options: argparse.Namespace) -> int:
-    import yaml  # only needed here
-
-    from .description import Wish, describe, find, load_boards, load_products
+    # Only this command needs PyYAML.
+    from .description import Wish, describe, find, load, load_boards, load_products
+    from .recording import mig_uuids, read, restore
 
     boards, products = load_boards(), load_products()["products"]
-    recorded = None
+    recorded: t.Any = None
+    if options.log:
+        if options.board or options.gpus is not None or options.uuid or options.bus_id or options.activation != "auto":
+            raise NodeError("--from names GPUs and modes: give no --board, --gpus, --uuid, --bus-id and --activation")
+        log = read(pathlib.Path(options.log))
+        if options.recorded:
+            recorded = load(pathlib.Path(options.recorded))
+        node = Node(options.directory)
+        node.create(
+            describe(
+                [gpu.wish for gpu in log.gpus],
+                options.driver or log.driver,
+                options.cuda or log.cuda,
+                options.activation,
+                options.quirk,
+                recorded or mig_uuids(log),
+            )
+        )
+        restore(node, log)
+        return 0
     uuids = list(options.uuid)
     if options.recorded:
-        with open(options.recorded, encoding="utf-8") as stream:
-            recorded = yaml.safe_load(stream)
+        recorded = load(pathlib.Path(options.recorded))
         uuids = uuids or list(recorded)
     wishes = []
     for text in options.board or ["A100-80GB"]:
@@ -340,3 +360,7 @@ def main(arguments: t.Sequence[str]) -> int:
     except (NodeError, OSError) as problem:
         print("nvsim: %s" % problem, file=sys.stderr)
         return 1
+
+
+def command() -> t.NoReturn:
+    sys.exit(main(sys.argv[1:]))

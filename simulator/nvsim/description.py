@@ -15,7 +15,12 @@ import yaml
 
 from .library import ACTIVATIONS, PACKAGE, QUIRKS, NodeError
 
-BOARDS = PACKAGE / "models"  # a link to those of the collection
+INSTALLED_BOARDS = PACKAGE / "models"
+BOARDS = (
+    INSTALLED_BOARDS
+    if INSTALLED_BOARDS.exists()
+    else PACKAGE.parents[1] / "plugins" / "plugin_utils" / "_layout" / "models"
+)
 PRODUCTS = PACKAGE / "data" / "products.yml"
 ARCHITECTURES = {"volta": 5, "turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
 BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)  # as in an eight-GPU server; more go to further domains
@@ -139,6 +144,11 @@ class Wish(t.NamedTuple):
     product: str  # key
     uuid: t.Optional[str] = None
     bus_id: t.Optional[str] = None
+    serial: t.Optional[str] = None
+    vbios: t.Optional[str] = None
+    part_number: t.Optional[str] = None
+    pci: t.Optional[str] = None  # device and vendor, as hexadecimal digits
+    subsystem: t.Optional[str] = None
 
 
 def gpu_uuid(index: int, seed: str) -> str:
@@ -163,6 +173,14 @@ def place(index: int, bus_id: t.Optional[str]) -> t.Tuple[int, int, int]:
         return int(domain.split(":")[-1], 16), int(bus, 16), int(device.split(".")[0], 16)
     except ValueError:
         raise NodeError("a PCI bus id looks like 00000000:47:00.0, not %s" % bus_id) from None
+
+
+def hexadecimal(digits: str) -> str:
+    """Return 0x20B210DE for 20B210DE or 0x20B210DE."""
+    try:
+        return "0x%08X" % int(digits, 16)
+    except ValueError:
+        raise NodeError("a PCI device id looks like 20B210DE, not %s" % digits) from None
 
 
 def describe(
@@ -209,14 +227,14 @@ def describe(
             "board %s" % (board["model"] if board else wish.product),
             "uuid %s" % identity,
             "minor %d" % index,
-            "serial %013d" % (1560000000000 + index),
-            "part_number %s" % product["part_number"],
-            "vbios %s" % product["vbios"],
+            "serial %s" % (wish.serial or 1560000000000 + index),
+            "part_number %s" % (wish.part_number or product["part_number"]),
+            "vbios %s" % (wish.vbios or product["vbios"]),
             "pci_domain %d" % domain,
             "pci_bus %d" % bus,
             "pci_device %d" % device,
-            "pci_device_id %s" % product["pci"],
-            "pci_subsystem_id %s" % product["subsystem"],
+            "pci_device_id %s" % hexadecimal(wish.pci or product["pci"]),
+            "pci_subsystem_id %s" % hexadecimal(wish.subsystem or product["subsystem"]),
             "architecture %d" % ARCHITECTURES[architecture],
             "capability_major %s" % product["capability"].split(".")[0],
             "capability_minor %s" % product["capability"].split(".")[1],

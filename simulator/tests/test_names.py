@@ -13,18 +13,14 @@ from pathlib import Path
 
 import pynvml as nv
 import pytest
+from calls import bodies, calls, document
 from conftest import SIMULATOR
 from nvsim.library import library, library_path
 
 Simulate = t.Callable[..., t.Any]
 
-NAMES = [line for line in (SIMULATOR / "names.list").read_text().splitlines() if line.startswith("nvml")]
-
-
-def implemented() -> t.Set[str]:
-    """Return the names that a source file defines, directly or through macros."""
-    text = "".join(path.read_text() for path in (SIMULATOR / "src").glob("*.c") if path.name != "stubs.c")
-    return set(re.findall(r"\b(nvml[A-Z]\w+)\b", text))
+CALLS = calls()
+NAMES = [call.name for call in CALLS]
 
 
 def test_names_are_sorted_and_unique() -> None:
@@ -55,7 +51,7 @@ def test_soname() -> None:
 
 def test_stubs_return_a_code_and_are_traced(simulate: Simulate) -> None:
     """A stub returns NOT_SUPPORTED after initialization and UNINITIALIZED before, and is traced."""
-    stubs = sorted(set(NAMES) - implemented())
+    stubs = [call.name for call in CALLS if call.answer == "not supported"]
     assert len(stubs) > 100
     for name in stubs:
         function = ctypes.CDLL(str(library_path()))[name]
@@ -68,6 +64,28 @@ def test_stubs_return_a_code_and_are_traced(simulate: Simulate) -> None:
     calls = session.node.calls()
     assert [call["function"] for call in calls] == stubs
     assert {(call["implemented"], call["result"]) for call in calls} == {(False, nv.NVML_ERROR_NOT_SUPPORTED)}
+
+
+def test_calls_md_is_that_of_the_code() -> None:
+    assert (SIMULATOR / "CALLS.md").read_text() == document(), "run python3 tests/calls.py >CALLS.md"
+
+
+def test_no_implemented_function_is_a_stub(simulate: Simulate) -> None:
+    """The trace marks stubs: called without arguments, the others answer by themselves."""
+    session = simulate("A100-80GB")
+    session.node.trace()
+    for call in CALLS:
+        if call.answer != "not supported" and not call.name.startswith(("nvmlInit", "nvmlShutdown")):
+            ctypes.CDLL(str(library_path()))[call.name](None, None, None, None, None, None)
+    assert {call["implemented"] for call in session.node.calls()} == {True}
+
+
+def test_differences_between_boards_are_noted() -> None:
+    """Each function that is not supported on some boards has a note."""
+    board = re.compile(r"(architecture|mig_capable|ecc_supported|remaps_rows|has_margin)[^;]*NVML_ERROR_NOT_SUPPORTED")
+    differ = {name for name, body in bodies().items() if board.search(body)}
+    assert len(differ) > 10
+    assert differ - {call.name for call in CALLS if call.note} == set()
 
 
 def test_error_texts() -> None:

@@ -25,7 +25,7 @@ INSTANCES = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 # What users need; the rest belongs to the project.
 SHIPPED = {
     *("CHANGELOG.rst", "COPYING", "FILES.json", "LICENSES", "MANIFEST.json", "README.md"),
-    *("changelogs", "docs", "inventory", "meta", "playbooks", "plugins", "roles"),
+    *("changelogs", "docs", "inventory", "meta", "playbooks", "plugins", "roles", "simulator"),
 }
 
 
@@ -37,6 +37,15 @@ def build(directory: Path) -> Path:
 @pytest.fixture(name="artifact", scope="session")
 def fixture_artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("artifact"))
+
+
+@pytest.fixture(name="collections", scope="session")
+def fixture_collections(artifact: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the artifact is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    install = [BIN / "ansible-galaxy", "collection", "install", artifact, "--no-deps", "--collections-path", folder]
+    subprocess.run(install, env={**os.environ, "ANSIBLE_HOME": str(folder / "ansible")}, check=True)
+    return folder
 
 
 def test_the_same_files_give_the_same_bytes(artifact: Path, tmp_path: Path) -> None:
@@ -82,23 +91,15 @@ def test_galaxy_imports_it_without_a_warning(artifact: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kubernetes", [False, True], ids=["alone", "with_kubernetes.core"])
-def test_playbooks_of_the_installed_artifact(artifact: Path, fleet: Fleet, tmp_path: Path, kubernetes: bool) -> None:
-    collections = tmp_path / "collections"
-    command = [
-        BIN / "ansible-galaxy",
-        "collection",
-        "install",
-        artifact,
-        "--no-deps",
-        "--collections-path",
-        collections,
-    ]
-    subprocess.run(command, env={**os.environ, "ANSIBLE_HOME": str(tmp_path / "ansible")}, check=True)
+def test_playbooks_of_the_installed_artifact(collections: Path, fleet: Fleet, tmp_path: Path, kubernetes: bool) -> None:
+    paths = [collections]
     if kubernetes:
-        dependency = Path("ansible_collections", "kubernetes")
-        (collections / dependency).symlink_to((TOP / ".cache" / "collections" / dependency).resolve())
+        dependency = tmp_path / "ansible_collections" / "kubernetes"
+        dependency.parent.mkdir()
+        dependency.symlink_to((TOP / ".cache" / "collections" / "ansible_collections" / "kubernetes").resolve())
+        paths.append(tmp_path)
     # Without PYTHONPATH, in which the tests have the checkout.
-    fleet.environment = {"ANSIBLE_COLLECTIONS_PATH": str(collections), "PYTHONPATH": ""}
+    fleet.environment = {"ANSIBLE_COLLECTIONS_PATH": ":".join(map(str, paths)), "PYTHONPATH": ""}
 
     fleet.node("node", "--board", "A100-80GB", nvidia_mig_layout=LAYOUT, nvidia_mig_reset=True)
     run = fleet.play("gpufleet.node.mig")
@@ -106,3 +107,28 @@ def test_playbooks_of_the_installed_artifact(artifact: Path, fleet: Fleet, tmp_p
     for playbook, *arguments in (["gpufleet.node.site", "--check"], ["gpufleet.node.verify"]):
         run = fleet.play(playbook, *arguments)
         assert run.count("node", "changed") == 0
+
+
+@pytest.mark.parametrize("archived", [False, True], ids=["folder", "source_archive"])
+def test_the_simulator_of_the_installed_artifact(collections: Path, tmp_path: Path, archived: bool) -> None:
+    source = collections / "ansible_collections" / "gpufleet" / "node" / "simulator"
+    if archived:
+        sdist = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", tmp_path]
+        subprocess.run(sdist, cwd=source, check=True)
+        (source,) = tmp_path.glob("*.tar.gz")
+    before = sorted(source.rglob("*"))
+    target = tmp_path / "target"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", target, source], check=True)
+    assert sorted(source.rglob("*")) == before
+
+    def nvsim(*arguments: str | Path) -> str:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(target)}
+        command = [target / "bin" / "nvsim", *arguments]
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    nvsim("create", tmp_path / "node", "--board", "A30-24GB:2")
+    client = "import pynvml as nv; nv.nvmlInit(); nv.nvmlDeviceSetMigMode(nv.nvmlDeviceGetHandleByIndex(1), 1)"
+    nvsim("run", tmp_path / "node", "--", sys.executable, "-c", client)
+    modes = re.findall(r"NVIDIA A30  MIG (\w+)", nvsim("show", tmp_path / "node"))
+    assert modes == ["off", "on"]

@@ -94,6 +94,11 @@ def test_paths_in_contributing_exist() -> None:
     assert [name for name in paths if not any(TOP.glob(name))] == []
 
 
+def test_the_simulator_has_the_version_of_galaxy_yml() -> None:
+    version = yaml.safe_load((TOP / "galaxy.yml").read_text())["version"]
+    assert 'version = "%s"' % version in text_of(Path("simulator/pyproject.toml"))
+
+
 def test_the_addresses_of_the_project_are_those_of_galaxy_yml() -> None:
     repository = yaml.safe_load((TOP / "galaxy.yml").read_text())["repository"]
     found = {

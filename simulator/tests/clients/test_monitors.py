@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 
 import pytest
 
@@ -69,4 +72,36 @@ def test_gpustat_shows_gpus_and_processes(node: Node, sleeper: Sleeper) -> None:
     assert found == [
         (uuids[0], "NVIDIA A100-SXM4-40GB", 40960, 1000, None, [(on_instance, 1000)]),
         (uuids[1], "NVIDIA A100-SXM4-40GB", 40960, 500, 100, [(on_gpu, 500)]),
+    ]
+
+
+def test_nvitop_exporter_serves_gpus_and_mig_devices(node: Node, sleeper: Sleeper) -> None:
+    """An exporter for Prometheus, without DCGM."""
+    node.attach(sleeper().pid, gpu=0, gi=1, memory_mib=2000)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "nvitop_exporter", "--hostname", "node", "--port", str(port)]
+    with subprocess.Popen(command, env=node.environment(), stderr=subprocess.PIPE) as exporter:
+        try:
+            text = ""
+            for _attempt in range(100):
+                try:
+                    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=5) as answer:
+                        text = answer.read().decode()
+                except OSError:
+                    assert exporter.poll() is None, exporter.communicate()
+                if text.count("gpu_memory_used_MiB{") == 4:
+                    break
+                time.sleep(0.2)
+        finally:
+            exporter.terminate()
+    used = re.findall(r'gpu_memory_used_MiB\{.*index="([\d:]+)",uuid="(\S+)"\} (\S+)', text)
+    first, second = node.show()["gpus"]
+    uuids = {gi["id"]: gi["compute_instances"][0]["uuid"] for gi in first["gpu_instances"]}
+    assert used == [
+        ("0", first["uuid"], "2000.0"),
+        ("0:0", uuids[1], "2000.0"),
+        ("0:1", uuids[5], "0.0"),
+        ("1", second["uuid"], "0.0"),
     ]

@@ -9,12 +9,15 @@ from __future__ import annotations
 import csv
 import io
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree
+from pathlib import Path
 
 import pytest
 from nvsim.description import load_products
 
-from .support import MakeNode, Node, Sleeper, Smi
+from .support import SIMULATOR, MakeNode, Node, Sleeper, Smi
 
 NOT_ROOT = 1000
 NOT_FOUND, NO_DRIVER = 6, 9
@@ -267,3 +270,11 @@ def test_a_gpu_can_be_selected_by_any_identifier(node: Node, smi: Smi) -> None:
     gpu = node.show()["gpus"][1]
     for name in ("1", gpu["uuid"], gpu["pci_bus_id"], gpu["serial"]):
         assert [text(element, "uuid") for element in read_xml(node, smi, "-i", name)] == [gpu["uuid"]]
+
+
+def test_a_node_like_the_recorded_one(node: Node, smi: Smi, tmp_path: Path) -> None:
+    log = tmp_path / "log.xml"
+    log.write_text(smi.ok(node, "-q", "-x"))
+    again = Node(tmp_path / "again")
+    subprocess.run([sys.executable, SIMULATOR / "bin" / "nvsim", "create", again.directory, "--from", log], check=True)
+    assert again.show()["gpus"] == node.show()["gpus"]

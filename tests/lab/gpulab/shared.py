@@ -34,9 +34,11 @@ def sources() -> t.Dict[str, Path]:
     if smi:
         found["bin/nvidia-smi.real"] = smi
     package = TOP / "simulator" / "nvsim"
-    for folder in (package, package / "bin", package / "data", package / "models", package / "recorded"):
+    for folder in (package, package / "bin", package / "data", package / "recorded"):
         files = [path for path in folder.iterdir() if path.is_file()]
         found.update({"python/nvsim/%s" % path.relative_to(package): path for path in files})
+    boards = TOP / "plugins" / "plugin_utils" / "_layout" / "models"
+    found.update({"python/nvsim/models/" + path.name: path for path in boards.glob("*.yml")})
     yaml = importlib.util.find_spec("yaml")
     if not yaml or not yaml.origin:
         raise LabError("PyYAML is missing: call the lab through tests/lab/lab, which uses the project's environment")
