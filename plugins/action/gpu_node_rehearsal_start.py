@@ -31,6 +31,7 @@ class ActionModule(Action):
     def perform(self, variables: Data) -> Data:
         given, hosts = self._arguments, variables["ansible_play_hosts_all"]
         try:
+            start.require_known_names(variables)
             simulator.require()
             starts = self._starts(given["source"], hosts)
             _add_busy(given["busy"], starts)

@@ -22,6 +22,8 @@ from .._common.refusal import Refusal
 REPORT = "gpufleet.node/report"
 _VERSION = 1
 EMPTY = "empty"
+_PREFIX = "rehearse_"
+VARIABLES = ("rehearse_activation", "rehearse_busy", "rehearse_from", "rehearse_pods")
 _KEYS = ("host", "gpu", "profile", "start", "count", "name")
 _NUMBERS = ("gpu", "start", "count")
 _FORM = "give a list of {host: gpu-01, gpu: 0, profile: 3g.40gb}, a file with such a list, or a report"
@@ -37,6 +39,13 @@ class Start:
     busy: list[Data] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     error: str = ""  # why the report or the former inventory has nothing of the host
+
+
+def require_known_names(variables: t.Iterable[str]) -> None:
+    """Raises Refusal for a misspelled variable of the rehearsal."""
+    for name in variables:
+        if name.startswith(_PREFIX) and name not in VARIABLES:
+            raise Refusal("unknown variable %s%s" % (name, did_you_mean(nearest(name, VARIABLES))))
 
 
 def report_of(path: Path) -> Data | None:

@@ -103,6 +103,12 @@ def test_busy_entries_of_a_list_and_of_a_file(tmp_path: Path) -> None:
     assert found["text"] == "{gpu: 1, profile: 1g.10gb}"
 
 
+def test_a_misspelled_variable() -> None:
+    start.require_known_names(["rehearse_from", "rehearsed", "ansible_facts"])
+    with pytest.raises(Refusal, match="unknown variable rehearse_form .did you mean rehearse_from"):
+        start.require_known_names(["rehearse_form"])
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
