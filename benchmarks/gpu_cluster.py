@@ -68,7 +68,7 @@ def named(layout: Layout) -> Layout:
     from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 
     host = Host("node", boards=[BOARD] * GPUS, layout=layout.variable)
-    return layout._replace(config=mig_configs.name(mig_configs.entries(host)))
+    return layout._replace(config=mig_configs.config_name(mig_configs.layout_entries(host)))
 
 
 def stages(*layouts: Layout) -> str:

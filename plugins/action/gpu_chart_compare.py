@@ -29,11 +29,13 @@ class ActionModule(ClusterAction):
         planned = Planned.of(arguments.pop("plan"))
         playbook = "managed_cluster.yml" if arguments.pop("managed") else "site.yml"
         arguments["check_pods"] = arguments["check_pods"] and not self._task.check_mode
-        problems, checked = compare.compare(self._api, planned, compare.CompareOptions(playbook=playbook, **arguments))
+        problems, checked = compare.compare_cluster(
+            self._api, planned, compare.CompareOptions(playbook=playbook, **arguments)
+        )
         for each in checked.devices:
             show("%s: a pod with one %s got %s" % each)
         result: Data = {
             "devices": [each._asdict() for each in checked.devices],
-            "problems": compare.by_host(planned, variables["ansible_play_hosts"], problems),
+            "problems": compare.problems_by_host(planned, variables["ansible_play_hosts"], problems),
         }
         return {**result, **({"warnings": [checked.unchecked]} if checked.unchecked else {})}

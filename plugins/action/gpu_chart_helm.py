@@ -61,7 +61,7 @@ class ActionModule(ClusterAction):
             nodes, pods = self._api.read({"kind": "Node"}, {"kind": "Pod", "namespace": namespace})
         except Unreadable as error:
             return ["the cluster cannot be read: %s" % error]
-        return list(readiness.state({}, nodes, pods, record.all_return_commands(nodes)).waiting)
+        return list(readiness.nodes_state({}, nodes, pods, record.all_return_commands(nodes)).waiting)
 
     def _unfinished(self, name: str, namespace: str) -> bool:
         """Whether the release is left in a state that kubernetes.core.helm does not remove."""

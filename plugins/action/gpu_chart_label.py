@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress im
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 _UNDO = {"own": removal.own_labels, "operator": removal.operator_labels}
 
@@ -24,14 +25,16 @@ class ActionModule(ClusterAction):
         "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
         "retry": {"type": "list", "elements": "str", "default": []},
         "managers": {"type": "str", "default": ""},
-        "takeover": {"type": "int", "required": True},
         "drained": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 300},
     }
 
     def perform(self, variables: Data) -> Data:
-        arguments = self._arguments
-        guard = NodeGuard(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
+        own, errors = inventory_variables.validated_for_host("gpu_cluster", variables, self._templar.template)
+        if errors:
+            return {"failed": True, "msg": "; ".join(errors)}
+        arguments, takeover = self._arguments, own["gpu_cluster_drain_takeover"]
+        guard = NodeGuard(self._api, Progress(arguments["timeout"], show), runs.current(), takeover)
         changes: removal.Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
         if arguments["undo"]:
             try:
@@ -40,4 +43,4 @@ class ActionModule(ClusterAction):
                 return {"failed": True, "msg": str(error)}
             changes = _UNDO[arguments["undo"]](nodes)
         request = node_labels.Request(changes, arguments["retry"], arguments["managers"], arguments["drained"])
-        return node_labels.change(guard, request, self._task.check_mode).of_task()
+        return node_labels.change_labels(guard, request, self._task.check_mode).of_task()

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._common.data import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned, plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned, plan_installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
@@ -26,7 +26,6 @@ class ActionModule(ClusterAction):
     ARGUMENTS = {
         "role": {"type": "str", "required": True, "choices": sorted(CHARTS)},
         "may_be_missing": {"type": "bool", "default": False},
-        "on_controller": {"type": "bool", "default": True},
         "changes": {"type": "bool", "default": True},
         "check_pods": {"type": "bool", "default": True},
     }
@@ -42,14 +41,14 @@ class ActionModule(ClusterAction):
         failed = sorted(set(variables["ansible_play_hosts_all"]) - set(present))
         with_gpus = [host.name for host in hosts if host.gpus != []] or present[:1]
         selected = [each for each in CHARTS if each + "_version" in variables]
-        installation = self._installation(own, agreement.of_other_roles(hostvars[with_gpus[0]]), selected)
+        installation = self._installation(own, agreement.variables_of_other_roles(hostvars[with_gpus[0]]), selected)
         cluster = self._cluster(installation)
-        planned = plan(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
+        planned = plan_installation(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
         problems = _merged(
             planned.problems,
             inventory_variables.forged_by_host(hostvars, present),
-            agreement.differences({**own, **given}, present, hostvars),
-            agreement.differences_of_other_roles(with_gpus, hostvars),
+            agreement.differing_variables({**own, **given}, present, hostvars),
+            agreement.differing_variables_of_other_roles(with_gpus, hostvars),
         )
         result = planned._replace(problems=problems).serialized()
         return {**result, **({"warnings": planned.warnings} if planned.warnings else {})}
@@ -64,6 +63,7 @@ class ActionModule(ClusterAction):
             owner=others["nvidia_mig_owner"],
             reboot=others["nvidia_mig_reboot"],
             drain=others["gpu_cluster_drain"],
+            on_controller=self._on_controller,
             has_helm=bool(shutil.which("helm")),
             selected=selected,
             archive=lambda: self._archive(variables["chart_file"]),
@@ -71,13 +71,13 @@ class ActionModule(ClusterAction):
         )
 
     def _cluster(self, installation: Installation) -> Cluster:
-        objects = inputs.requests(installation)
+        objects = inputs.objects_to_read(installation)
         try:
             found = self._api.results(list(objects.values()))
         except Unreadable as error:
             return Cluster(nodes={"msg": str(error)})
         cluster = inputs.cluster_of(objects, found)
-        reviews = permissions.reviews(inputs.required_permissions(installation, cluster))
+        reviews = permissions.access_reviews(inputs.required_permissions(installation, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
             answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
             return cluster._replace(reviews=answer["result"]["results"])

@@ -26,13 +26,13 @@ class ActionModule(ClusterAction):
         own, _errors = inventory_variables.validated_for_host(role, variables, self._templar.template)
         settings = {name.removeprefix(role + "_"): value for name, value in own.items()}
         installation = Installation(CHARTS[role], settings)
-        requested = removal.requests(installation)
+        requested = removal.objects_to_read(installation)
         try:
             found = self._api.results(list(requested.values()))
         except Unreadable as error:
             return {"failed": True, "msg": str(error)}
         cluster = inputs.cluster_of(requested, found, nodes={})
-        unread = inputs.unread(requested, cluster)
+        unread = inputs.unreadable_objects(requested, cluster)
         if unread:
             return {"failed": True, "msg": "; ".join(unread)}
-        return {**removal.plan(installation, cluster)._asdict(), "settings": settings}
+        return {**removal.plan_removal(installation, cluster)._asdict(), "settings": settings}

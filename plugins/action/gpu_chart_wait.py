@@ -26,8 +26,8 @@ class ActionModule(ClusterAction):
     def perform(self, variables: Data) -> Data:
         arguments = dict(self._arguments)
         expected = {node: ExpectedNode(**each) for node, each in arguments.pop("expected").items()}
-        state = wait.wait(self._api, expected, wait.WaitOptions(**arguments), show)
+        state = wait.wait_for_nodes(self._api, expected, wait.WaitOptions(**arguments), show)
         result: Data = {"waiting": list(state.waiting), "problems": list(state.failed)}
         if not state.ready:
-            result.update(failed=True, msg=wait.message(self._api, state, arguments["timeout"]))
+            result.update(failed=True, msg=wait.failure_message(self._api, state, arguments["timeout"]))
         return result

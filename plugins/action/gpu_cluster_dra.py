@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.module_utils._common.data import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import dra_driver
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
@@ -18,18 +18,20 @@ class ActionModule(ClusterAction):
     ARGUMENTS = {
         "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
         "may_be_missing": {"type": "bool", "default": False},
-        "on_controller": {"type": "bool", "default": True},
     }
 
     def perform(self, variables: Data) -> Data:
         hostvars, names = variables["hostvars"], variables["ansible_play_hosts"]
-        arguments = dict(self._arguments)
-        options = dra_driver.DraOptions(verifies=arguments.pop("check") == "verify", **arguments)
+        options = dra_check.DraOptions(
+            verifies=self._arguments["check"] == "verify",
+            may_be_missing=self._arguments["may_be_missing"],
+            on_controller=self._on_controller,
+        )
         try:
-            results = self._api.results(dra_driver.OBJECTS)
+            results = self._api.results(dra_check.OBJECTS)
         except Unreadable as error:
             results = [{"msg": str(error)}]
-        found = dra_driver.check(results, [host_of(name, hostvars[name]) for name in names], options)
+        found = dra_check.check_driver(results, [host_of(name, hostvars[name]) for name in names], options)
         forged = inventory_variables.forged_by_host(hostvars, names)
         problems = {host: [*found.shared, *own, *found.of_hosts.get(host, ())] for host, own in forged.items()}
         return {"problems": problems, **({"warnings": found.warnings} if found.warnings else {})}

@@ -11,9 +11,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, drain_node, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_devices, drain_node, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
 class ActionModule(ClusterAction):
@@ -21,19 +22,13 @@ class ActionModule(ClusterAction):
         "gpus": {"type": "list", "elements": "dict"},
         "checkpoint": {"type": "str"},
         "machine_id": {"type": "str", "default": ""},
-        "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
-        "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
-        "ignore_daemonsets": {"type": "bool", "default": True},
-        "delete_emptydir_data": {"type": "bool", "default": False},
-        "force": {"type": "bool", "default": False},
-        "grace_period": {"type": "int", "default": -1},
         "by_operator": {"type": "bool", "default": False},
-        "wait_for_pods": {"type": "bool", "default": True},
-        "takeover": {"type": "int", "required": True},
-        "timeout": {"type": "int", "required": True},
     }
 
     def perform(self, variables: Data) -> Data:
+        own, errors = inventory_variables.validated_for_host("gpu_cluster", variables, self._templar.template)
+        if errors:
+            return {"failed": True, "msg": "; ".join(errors)}
         arguments, host = self._arguments, self._api.host()
         planned = arguments["gpus"]
         change = evictions.Change(
@@ -42,14 +37,15 @@ class ActionModule(ClusterAction):
         )
         options = drain_node.DrainOptions(
             change=change,
-            evictions=EvictionOptions(**{name: arguments[name] for name in EvictionOptions._fields}),
-            grace_period=arguments["grace_period"],
+            evictions=EvictionOptions(**{name: own["gpu_cluster_drain_" + name] for name in EvictionOptions._fields}),
+            grace_period=own["gpu_cluster_drain_grace_period"],
             machine_id=arguments["machine_id"],
-            uses_dra=arguments["allocator"] == dra.ALLOCATOR,
+            uses_dra=own["gpu_cluster_allocator"] == dra_devices.ALLOCATOR,
             by_operator=arguments["by_operator"],
-            wait_for_pods=arguments["wait_for_pods"],
+            wait_for_pods=own["gpu_cluster_drain_wait_for_pods"],
             check_mode=self._task.check_mode,
         )
-        guard = NodeGuard(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
+        progress = Progress(own["gpu_cluster_drain_timeout"], show)
+        guard = NodeGuard(self._api, progress, runs.current(), own["gpu_cluster_drain_takeover"])
         result = drain_node.drain(guard, host, options)
         return {**result.of_task(), "evicted": result.evicted}

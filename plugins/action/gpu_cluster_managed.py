@@ -39,13 +39,13 @@ class ActionModule(ClusterAction):
             nodes, *rest = self._api.read(*requested, *every)
         except Unreadable as error:
             return {"failed": True, "msg": _UNREADABLE % error}
-        found = gpu_nodes.find(nodes, common)
+        found = gpu_nodes.find_nodes(nodes, common)
         result: Data = found._asdict()
         warnings = []
         if found.skipped:
             text = "nothing is installed or compared on %s: set nvidia_mig_layout to compare their GPUs with it"
             warnings.append(text % ", ".join(found.skipped))
-        unselected = [each for others in rest for each in gpu_nodes.unselected(others, nodes)]
+        unselected = [each for others in rest for each in gpu_nodes.unselected_nodes(others, nodes)]
         if unselected:
             more = " and %d more" % (len(unselected) - _FEW) if len(unselected) > _FEW else ""
             text = "gpu_cluster_selector does not select %d nodes with GPUs: %s%s"

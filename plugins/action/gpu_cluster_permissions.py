@@ -15,14 +15,13 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses i
 class ActionModule(ClusterAction):
     ARGUMENTS = {
         "may_be_missing": {"type": "bool", "default": False},
-        "on_controller": {"type": "bool", "default": True},
     }
 
     def perform(self, variables: Data) -> Data:
-        reviews = permissions.reviews(permissions.of_drain())
+        reviews = permissions.access_reviews(permissions.drain_permissions())
         try:
             answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
-            problem = permissions.problem(answer["result"]["results"], permissions.BIND)
+            problem = permissions.denial(answer["result"]["results"], permissions.BIND)
         except Unreadable as error:
-            problem = unreachable({"msg": str(error)}, **self._arguments)
+            problem = unreachable({"msg": str(error)}, self._arguments["may_be_missing"], self._on_controller)
         return {"problems": [problem] if problem else []}

@@ -11,27 +11,30 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, return_node
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_devices, return_node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
 class ActionModule(ClusterAction):
     ARGUMENTS = {
         "uncordon": {"type": "bool", "default": True},
         "wait": {"type": "bool", "default": True},
-        "wait_for_pods": {"type": "bool", "default": True},
         "drained": {"type": "bool", "default": False},
         "layout_applied": {"type": "bool", "default": True},
         "by_operator": {"type": "bool", "default": False},
-        "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
-        "takeover": {"type": "int", "required": True},
-        "timeout": {"type": "int", "required": True},
     }
 
     def perform(self, variables: Data) -> Data:
-        arguments = dict(self._arguments)
-        progress, takeover = Progress(arguments.pop("timeout"), show), arguments.pop("takeover")
-        uses_dra = arguments.pop("allocator") == dra.ALLOCATOR
-        options = return_node.ReturnOptions(**arguments, uses_dra=uses_dra, check_mode=self._task.check_mode)
-        guard = NodeGuard(self._api, progress, runs.current(), takeover)
+        own, errors = inventory_variables.validated_for_host("gpu_cluster", variables, self._templar.template)
+        if errors:
+            return {"failed": True, "msg": "; ".join(errors)}
+        options = return_node.ReturnOptions(
+            **self._arguments,
+            wait_for_pods=own["gpu_cluster_drain_wait_for_pods"],
+            uses_dra=own["gpu_cluster_allocator"] == dra_devices.ALLOCATOR,
+            check_mode=self._task.check_mode,
+        )
+        progress = Progress(own["gpu_cluster_drain_timeout"], show)
+        guard = NodeGuard(self._api, progress, runs.current(), own["gpu_cluster_drain_takeover"])
         return return_node.return_node(guard, self._api.host(), options).of_task()

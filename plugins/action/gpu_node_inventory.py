@@ -49,7 +49,7 @@ class ActionModule(Action):
         problems = found.problems
         if preflight:
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
-            problems = [*problems, *dra_variables.problems(host, values)]
+            problems = [*problems, *dra_variables.variable_problems(host, values)]
         return {
             "problems": problems,
             "selected": roles.selected,

@@ -16,7 +16,8 @@ description:
   - Internal to the collection's roles. Changes labels of nodes. Optionally restarts the GPU operator's MIG managers on
     these nodes first, so that they read their ConfigMap again, and waits for their end before the label of their
     configuration is removed. Repeats requests while the API server does not respond.
-  - Fails if another run has taken one of the nodes out of service.
+  - Fails if another run has taken one of the nodes out of service. Reads the host's variable
+    C(gpu_cluster_drain_takeover).
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.diff
@@ -47,11 +48,6 @@ options:
       - The namespace of the MIG managers to restart, or to wait for. Empty does neither.
     type: str
     default: ""
-  takeover:
-    description:
-      - Seconds after which a node is taken over from a run on another controller, since its last change of the node.
-    type: int
-    required: true
   drained:
     description:
       - Whether this run must have taken the nodes out of service. Otherwise, another run must not have.
@@ -70,7 +66,6 @@ EXAMPLES = r"""
     nodes:
       - {node: gpu-1, labels: {nvidia.com/mig.config: all-balanced}}
     managers: gpu-operator
-    takeover: 3600
 """
 
 RETURN = r"""#"""

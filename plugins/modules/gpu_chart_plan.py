@@ -35,11 +35,6 @@ options:
       - Whether to accept an unreachable cluster.
     type: bool
     default: false
-  on_controller:
-    description:
-      - Whether the controller's own Python reads the cluster.
-    type: bool
-    default: true
   changes:
     description:
       - Whether the role is going to change the cluster, and so needs the permissions for it.

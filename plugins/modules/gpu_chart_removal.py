@@ -47,6 +47,10 @@ objects:
   returned: success
   type: list
   elements: dict
+leaves_labels:
+  description: Whether labels of the chart remain on nodes when it is uninstalled.
+  returned: success
+  type: bool
 settings:
   description: The variables of the role with their defaults, without its prefix.
   returned: success

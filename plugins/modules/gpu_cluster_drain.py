@@ -17,9 +17,10 @@ description:
     operator with its own labels, unless its MIG manager changes the GPUs. What it changes is recorded in an annotation
     of the node, so that M(gpufleet.node.gpu_cluster_return) and later runs can restore it. A node that was cordoned
     before remains so. Fails if another run, which has not ended, has taken the node out of service.
-  - Evictions respect disruption budgets. All are requested at once, and rejected ones again until O(timeout). Then the
-    node is returned to service, and the message names the pods and budgets. A node that an earlier run has drained
-    remains out of service, because its GPUs may have been changed.
+  - Evictions respect disruption budgets. All are requested at once, and rejected ones again until
+    C(gpu_cluster_drain_timeout). Then the node is returned to service, and the message names the pods and budgets. A
+    node that an earlier run has drained remains out of service, because its GPUs may have been changed.
+  - Reads the host's variables C(gpu_cluster_drain_*) and C(gpu_cluster_allocator) of the role gpu_cluster.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -36,74 +37,23 @@ options:
       - The kubelet's file C(device-plugins/kubelet_internal_checkpoint), base64-encoded. Without it, each pod that uses
         GPUs counts as affected.
     type: str
-  pods:
-    description:
-      - The pods to evict, V(all), V(gpu) for those that use GPUs, or V(affected) for those whose GPUs or MIG devices
-        the change removes or interrupts.
-    type: str
-    choices: [all, gpu, affected]
-    default: all
-  ignore_daemonsets:
-    description:
-      - Whether to leave pods of DaemonSets on the node. With V(false), they are an error.
-    type: bool
-    default: true
-  delete_emptydir_data:
-    description:
-      - Whether to evict pods with emptyDir volumes, whose data is lost. With V(false), they are an error.
-    type: bool
-    default: false
-  force:
-    description:
-      - Whether to evict pods without a controller, which are not created again. With V(false), they are an error.
-    type: bool
-    default: false
-  grace_period:
-    description:
-      - Seconds that the pods have to terminate. If negative, their own.
-    type: int
-    default: -1
-  allocator:
-    description:
-      - What hands out devices to pods, V(device_plugin) or V(dra).
-      - With V(dra), the claims of pods show which devices they use.
-    type: str
-    choices: [device_plugin, dra]
-    default: device_plugin
   by_operator:
     description:
       - Whether the GPU operator's MIG manager makes the change. It pauses and restarts other components itself.
     type: bool
     default: false
-  wait_for_pods:
-    description:
-      - Whether to wait first until the controllers of these pods have all their pods ready.
-    type: bool
-    default: true
   machine_id:
     description:
       - The base64-encoded file C(/etc/machine-id) of the host. The node must have the same, if both are known. This
         finds mistakes, and proves nothing, because a host can report any machine ID.
     type: str
     default: ""
-  takeover:
-    description:
-      - Seconds after which the node is taken over from a run on another controller, since its last change of the node.
-    type: int
-    required: true
-  timeout:
-    description:
-      - Seconds to wait, for each step, and for an API server that does not respond.
-    type: int
-    required: true
 """
 
 EXAMPLES = r"""
 - name: Take the node out of service
   gpufleet.node.gpu_cluster_drain:
     gpus: "{{ planned.gpus }}"
-    takeover: 3600
-    timeout: 600
 """
 
 RETURN = r"""

@@ -26,11 +26,6 @@ options:
       - Whether to accept an unreachable cluster.
     type: bool
     default: false
-  on_controller:
-    description:
-      - Whether the controller's own Python reads the cluster.
-    type: bool
-    default: true
 """
 
 EXAMPLES = r"""

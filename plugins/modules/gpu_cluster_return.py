@@ -17,6 +17,7 @@ description:
     plugin, the operator's validators and its MIG manager, waits until the node advertises the resources of its layout,
     uncordons it, and waits until the evicted pods are ready again, on this or other nodes.
   - Does nothing if the node is in service. Fails if another run, which has not ended, has taken it out of service.
+  - Reads the host's variables C(gpu_cluster_drain_*) and C(gpu_cluster_allocator) of the role gpu_cluster.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -38,18 +39,6 @@ options:
       - Whether to wait until the node advertises its GPUs, and until the evicted pods are ready again.
     type: bool
     default: true
-  wait_for_pods:
-    description:
-      - Whether to wait until the evicted pods are ready again.
-    type: bool
-    default: true
-  allocator:
-    description:
-      - What hands out devices to pods, V(device_plugin) or V(dra).
-      - With V(dra), the kubelet plugin of the DRA driver is restarted if it publishes other devices than the host has.
-    type: str
-    choices: [device_plugin, dra]
-    default: device_plugin
   by_operator:
     description:
       - Whether the GPU operator's MIG manager has made the change, and has restarted other components.
@@ -61,23 +50,11 @@ options:
         has returned the node.
     type: bool
     default: false
-  takeover:
-    description:
-      - Seconds after which the node is taken over from a run on another controller, since its last change of the node.
-    type: int
-    required: true
-  timeout:
-    description:
-      - Seconds to wait, for each step, and for an API server that does not respond.
-    type: int
-    required: true
 """
 
 EXAMPLES = r"""
 - name: Return the node to service
   gpufleet.node.gpu_cluster_return:
-    takeover: 3600
-    timeout: 600
 """
 
 RETURN = r"""

@@ -93,7 +93,7 @@ def fixture_driver(cluster: Cluster, plane: control_plane.ControlPlane, labelled
 def variables(driver: DraDriver, after: str, **drained_for: t.Any) -> Data:
     """Those of a run after which the node has other GPUs."""
     return {
-        "allocator": "dra",
+        "gpu_cluster_allocator": "dra",
         "gpus_file": str(driver.gpus),
         "change": driver.change(after),
         "drained_for": drained_for,

@@ -155,7 +155,7 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
         given = state.variables(cluster.node, gpus)
         host = cluster_nodes.host_of("localhost", given)
         installation = Installation(GPU_OPERATOR, {**OWN, "namespace": cluster.name}, state.owner, drain=True)
-        found = charts_plan.plan(installation, [host], Objects({"resources": [cluster.read()]}))
+        found = charts_plan.plan_installation(installation, [host], Objects({"resources": [cluster.read()]}))
         if found.plan is not None:
             break
         assert time.monotonic() < deadline, found.problems
@@ -164,7 +164,7 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
     expected = [each for part in (plan, *plan["pending"].values()) for each in part["expected"].values()]
     operator.layouts.update({each["config"]: state.devices for each in expected if each["config"]})
     if host.sharing:
-        operator.replicas[mig_configs.name(host.sharing)] = state.replicas
+        operator.replicas[mig_configs.config_name(host.sharing)] = state.replicas
     given.pop("ansible_facts")
     for later in plan["pending"].values():
         later["expected"][cluster.node]["validator"] = False  # not simulated

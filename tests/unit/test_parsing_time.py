@@ -37,7 +37,7 @@ def rke2(text: str) -> object:
 
 def devices(text: str) -> object:
     node: t.Any = {"metadata": {"name": "a", "annotations": {device_jobs.NODE: "a", device_jobs.RESOURCE: "b"}}}
-    return device_jobs.devices([node], {"a": text}, {}, "mixed")
+    return device_jobs.listed_devices([node], {"a": text}, {}, "mixed")
 
 
 def kubeconfig(text: str) -> object:

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.node.tests.unit.project_support import TOP, fi
 
 # These run after a check, or are included by the action rke2_plan, which makes it too.
 CHECKED_BEFORE = {
+    "roles/gpu_chart/tasks/compare.yml",
     "roles/gpu_chart/tasks/install.yml",
     "roles/gpu_cluster/tasks/undo.yml",
     "roles/rke2/tasks/delete_node.yml",

@@ -31,7 +31,6 @@ The change and its verification:
     device_check.py          checks GPUs and MIG devices with pods
     device_jobs.py           the jobs of these pods, and what they print
     gfd_labels.py            labels that GPU feature discovery writes
-    dra_driver.py            problems of NVIDIA's DRA driver, and of its devices
     removal.py               objects and labels that an uninstallation removes
 
 Imports _drain, _cluster, _layout and _common.
@@ -41,7 +40,6 @@ Tested under another name (folders are those of tests/unit/plugins):
     device_plugin_values, mapping, operator_values: test_releases.py
     agreement, wait: action/test_gpu_chart.py
     compare: action/test_gpu_chart_compare.py
-    dra_driver: action/test_gpu_cluster_dra.py
     node_labels: action/test_gpu_chart_label.py
     removal: action/test_gpu_chart_removal.py
 """

@@ -22,12 +22,12 @@ _OTHERS: t.Mapping[str, t.Callable[[object], t.Any]] = {
 }
 
 
-def of_other_roles(variables: Variables) -> dict[str, t.Any]:
+def variables_of_other_roles(variables: Variables) -> dict[str, t.Any]:
     """The variables of other roles that the plan depends on, with their defaults."""
     return {name: kind(variables.get(name)) for name, kind in _OTHERS.items()}
 
 
-def differences(
+def differing_variables(
     expected: Variables, hosts: t.Sequence[str], hostvars: t.Mapping[str, Variables]
 ) -> dict[str, list[str]]:
     """Problems by host: variables of a role that differ from ``expected``, those of the first host with defaults."""
@@ -35,13 +35,15 @@ def differences(
     return {host: _different(expected, hostvars[host], first) for host in others}
 
 
-def differences_of_other_roles(hosts: t.Sequence[str], hostvars: t.Mapping[str, Variables]) -> dict[str, list[str]]:
+def differing_variables_of_other_roles(
+    hosts: t.Sequence[str], hostvars: t.Mapping[str, Variables]
+) -> dict[str, list[str]]:
     """The same for the variables of other roles. ``hosts`` are those with GPUs."""
     first, *others = hosts
-    expected = of_other_roles(hostvars[first])
+    expected = variables_of_other_roles(hostvars[first])
     if expected["nvidia_mig_owner"] != "operator":
         del expected["nvidia_mig_reboot"]  # otherwise it is a value of the chart
-    return {host: _different(expected, of_other_roles(hostvars[host]), first) for host in others}
+    return {host: _different(expected, variables_of_other_roles(hostvars[host]), first) for host in others}
 
 
 def _different(expected: Variables, given: Variables, first: str) -> list[str]:

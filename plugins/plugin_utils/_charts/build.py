@@ -16,7 +16,7 @@ from .._cluster.nodes import Host, name_of
 from .._cluster.readiness import ExpectedNode
 from .._drain import record
 from . import helm_chart, objects, operator_mig, plugin_sharing, releases
-from .inputs import Cluster, Installation, method
+from .inputs import Cluster, Installation, installation_method
 from .objects import Object
 from .operator_mig import MigPlan
 
@@ -109,25 +109,25 @@ def _expected_nodes(plain: Data) -> dict[str, ExpectedNode]:
     return {node: ExpectedNode(**each) for node, each in plain.items()}
 
 
-def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
+def build_plan(installation: Installation, target: Target, cluster: Cluster) -> Plan:
     """The plan, for variables and a cluster in which the preconditions found no problems."""
     mig = _mig(installation, target, cluster)
-    sharing = plugin_sharing.plan(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
+    sharing = plugin_sharing.plan_sharing(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     expected = _expected(installation, target, mig)
     later = {node: host for node, host in target.hosts.items() if node in mig.pending or node in sharing.pending}
     changed = {node: host.mig_changed for node, host in target.hosts.items()}
     return Plan(
         values=target.values,
-        method=method(installation, cluster),
-        helm_chart=helm_chart.of_chart(installation, target.values, cluster),
-        objects=objects.of_installation(installation, cluster, mig.config_map, sharing.config_map),
+        method=installation_method(installation, cluster),
+        helm_chart=helm_chart.helm_chart_object(installation, target.values, cluster),
+        objects=objects.objects_to_write(installation, cluster, mig.config_map, sharing.config_map),
         pods_runtime_class=installation.chart.runtime_class(installation.variables, target.values),
-        has_gfd=releases.value(target.values, "gfd.enabled") is not False,
+        has_gfd=releases.value_at(target.values, "gfd.enabled") is not False,
         labels=mig.now.labels,
         retry=mig.now.retry,
         removed=mig.removed,
         plugin_labels=sharing.labels,
-        stale=readiness.stale(cluster.plugins["resources"], changed),
+        stale=readiness.outdated_plugins(cluster.plugins["resources"], changed),
         expected={node: each for node, each in expected.items() if node not in later},
         pending={
             host.name: _pending(target.nodes[node], mig.pending.get(node), sharing.pending.get(node), expected[node])
@@ -138,14 +138,14 @@ def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
 
 def _mig(installation: Installation, target: Target, cluster: Cluster) -> MigPlan:
     if installation.uses_mig_manager:
-        return operator_mig.plan(target.hosts, target.nodes, cluster.config_map, installation.drain)
+        return operator_mig.plan_configurations(target.hosts, target.nodes, cluster.config_map, installation.drain)
     nodes = [target.nodes[node] for node in target.hosts]
-    return operator_mig.removal(nodes) if installation.chart.has_mig_manager else MigPlan()
+    return operator_mig.plan_removal(nodes) if installation.chart.has_mig_manager else MigPlan()
 
 
 def _expected(installation: Installation, target: Target, mig: MigPlan) -> dict[str, ExpectedNode]:
     """The expected state by node. With a configuration of the user, which may share GPUs, resources are not compared."""
-    config = releases.value(installation.variables["values"], installation.chart.plugin_config)
+    config = releases.value_at(installation.variables["values"], installation.chart.plugin_config)
     expected = {node: target.expected[host.name] for node, host in target.hosts.items()}
     if plugin_sharing.is_others(config):
         expected = {node: each._replace(resources=None) for node, each in expected.items()}

@@ -25,6 +25,7 @@ class Chart(t.NamedTuple):
     part_of: str  # the role whose chart includes the components of this one; empty if there is none
     has_mig_manager: bool
     has_validator: bool
+    labels_nodes: bool  # whether it labels nodes, and leaves these labels when it is uninstalled
     plugin_selector: str  # the label of the device plugin's pods
     plugin_config: str  # path of the value with the configuration of the device plugin
     tolerations: str  # path of the value with the fewest tolerations of pods on GPU nodes
@@ -35,7 +36,7 @@ class Chart(t.NamedTuple):
     conflicts: t.Callable[[Release, t.Sequence[Data], t.Sequence[Data]], t.List[str]]  # in the cluster
 
 
-def values(chart: Chart, inputs: ValueInputs) -> tuple[Data, list[str]]:
+def chart_values(chart: Chart, inputs: ValueInputs) -> tuple[Data, list[str]]:
     """The values to install, and the problems of the variables; without values if there are any."""
     try:
         release = releases.release(chart.name, inputs.variables["version"])
@@ -51,12 +52,13 @@ GPU_OPERATOR = Chart(
     part_of="",
     has_mig_manager=True,
     has_validator=True,
+    labels_nodes=True,
     plugin_selector="app=nvidia-device-plugin-daemonset",
     plugin_config="devicePlugin.config",
     tolerations="daemonsets.tolerations",
     problems=operator_values.problems,
     values=operator_values.values,
-    runtime_class=lambda _variables, values: str(releases.value(values, "operator.runtimeClass") or "nvidia"),
+    runtime_class=lambda _variables, values: str(releases.value_at(values, "operator.runtimeClass") or "nvidia"),
     warnings=lambda _values, _daemonsets: [],
     conflicts=owner.conflicts_of_operator,
 )
@@ -66,6 +68,7 @@ DEVICE_PLUGIN = Chart(
     part_of="gpu_operator",
     has_mig_manager=False,
     has_validator=False,
+    labels_nodes=False,
     plugin_selector="app.kubernetes.io/name=nvidia-device-plugin",
     plugin_config="config",
     tolerations="nfd.worker.tolerations",

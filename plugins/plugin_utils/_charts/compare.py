@@ -31,7 +31,7 @@ class CompareOptions(t.NamedTuple):
     timeout: int  # seconds for them
 
 
-def compare(api: Api, planned: Planned, options: CompareOptions) -> tuple[list[str], Checked]:
+def compare_cluster(api: Api, planned: Planned, options: CompareOptions) -> tuple[list[str], Checked]:
     """The differences that concern the cluster, and the GPUs that were checked."""
     if planned.missing:
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
@@ -46,7 +46,7 @@ def compare(api: Api, planned: Planned, options: CompareOptions) -> tuple[list[s
     return [*problems, *unready, *checked.problems], checked
 
 
-def by_host(planned: Planned, hosts: t.Sequence[str], of_cluster: t.Sequence[str]) -> dict[str, list[str]]:
+def problems_by_host(planned: Planned, hosts: t.Sequence[str], of_cluster: t.Sequence[str]) -> dict[str, list[str]]:
     """All problems. Those of the cluster are reported for the first host, of those that have not failed before."""
     pending = planned.plan.pending if planned.plan else {}
     problems = {
@@ -61,7 +61,7 @@ def _unready(api: Api, plan: Plan, settings: t.Mapping[str, t.Any]) -> list[str]
     """Why nodes do not match their layouts."""
     helm_chart = settings["release"] if plan.method == "helm_chart" else ""
     options = wait.WaitOptions(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
-    state = wait.wait(api, plan.expected, options, show=lambda _text: None)
+    state = wait.wait_for_nodes(api, plan.expected, options, show=lambda _text: None)
     return [*state.failed, *state.waiting]
 
 
@@ -74,4 +74,4 @@ def _checked(api: Api, plan: Plan, settings: t.Mapping[str, t.Any], options: Com
         image=options.image,
         timeout=options.timeout,
     )
-    return device_check.check(api, plan.expected, pods)
+    return device_check.check_devices(api, plan.expected, pods)

@@ -34,7 +34,7 @@ class Checked:
     unchecked: str = ""  # a warning
 
 
-def check(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions) -> Checked:
+def check_devices(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions) -> Checked:
     """Check each GPU and MIG device that no pod uses. ``expected`` is the expected state of the nodes, by name."""
     result = Checked()
     try:
@@ -58,7 +58,7 @@ def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions, 
     identity = secrets.token_hex(4)
     selector = ["%s=%s" % (device_jobs.LABEL, identity)]
     (pods,) = api.read({"kind": "Pod"})
-    jobs = device_jobs.jobs(expected, pods, identity, options)
+    jobs = device_jobs.check_jobs(expected, pods, identity, options)
     result.unchecked = _unchecked(expected, pods, jobs)
     try:
         if jobs:
@@ -97,7 +97,7 @@ def _wait(
             if device_jobs.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
                 with contextlib.suppress(Unreadable):  # its container is still starting
                     logs[name_of(pod)] = api.log(options.namespace, name_of(pod))
-        missing = device_jobs.missing(jobs, pods, logs)
+        missing = device_jobs.jobs_without_result(jobs, pods, logs)
         # GPU feature discovery updates the labels once a minute.
         labels = gfd_labels.wrong_labels(nodes, expected, options.strategy) if options.has_gfd else []
         failed = any(device_jobs.phase(pod) == "Failed" for pod in pods)
@@ -105,8 +105,8 @@ def _wait(
             break
         time.sleep(next(intervals))
     printed = [pod for pod in pods if logs.get(name_of(pod))]
-    result.devices, problems = device_jobs.devices(printed, logs, expected, options.strategy)
-    result.problems = [*missing, *labels, *problems, *readiness.explained(pods)]
+    result.devices, problems = device_jobs.listed_devices(printed, logs, expected, options.strategy)
+    result.problems = [*missing, *labels, *problems, *readiness.pod_problems(pods)]
 
 
 def _remove(api: Api, namespace: str, selector: list[str]) -> None:

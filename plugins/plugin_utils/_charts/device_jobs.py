@@ -53,7 +53,9 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], check: str, options: JobOptions) -> list[Data]:
+def check_jobs(
+    expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], check: str, options: JobOptions
+) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
     All pods of a job run at the same time, so each must get its own device. ``check`` names the check, because another one
@@ -141,7 +143,7 @@ def phase(pod: Data) -> str:
     return str((pod.get("status") or {}).get("phase"))
 
 
-def missing(started: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
+def jobs_without_result(started: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
     """The jobs whose pods have not all printed their devices yet."""
     printed = Counter(_place(pod) for pod in pods if _devices(logs.get(name_of(pod), "")))
     return [
@@ -157,7 +159,7 @@ def _place(item: Data) -> tuple[str, str]:
     return str(notes.get(NODE)), str(notes.get(RESOURCE))
 
 
-def devices(
+def listed_devices(
     pods: t.Iterable[Data], logs: t.Mapping[str, str], expected: t.Mapping[str, ExpectedNode], strategy: str
 ) -> tuple[list[Device], list[str]]:
     """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""

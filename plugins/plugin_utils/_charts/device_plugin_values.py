@@ -39,7 +39,7 @@ TABLE = (
 
 def values(inputs: ValueInputs, release: str) -> Data:
     """The values to install: the computed ones, overridden by the user's. They are the same for every release."""
-    return mapping.values(TABLE, inputs.variables, _computed(inputs))
+    return mapping.mapped_values(TABLE, inputs.variables, _computed(inputs))
 
 
 def _computed(inputs: ValueInputs) -> Data:
@@ -57,7 +57,7 @@ def _computed(inputs: ValueInputs) -> Data:
 
 def warnings(chosen: Data, daemonsets: t.Iterable[Data]) -> list[str]:
     """What the values would grant, if the cluster's device plugin does not have it yet."""
-    if releases.value(chosen, "securityContext.privileged") is not True or any(map(_is_privileged, daemonsets)):
+    if releases.value_at(chosen, "securityContext.privileged") is not True or any(map(_is_privileged, daemonsets)):
         return []
     return [
         "the container of the device plugin becomes privileged: it has the rights of root on the nodes, as the components of "
@@ -73,13 +73,13 @@ def _is_privileged(daemonset: Data) -> bool:
 
 def problems(inputs: ValueInputs, release: str) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
-    found = releases.problems(inputs.variables["values"], releases.keys(CHART, release), "device_plugin_values")
+    found = releases.value_problems(inputs.variables["values"], releases.keys(CHART, release), "device_plugin_values")
     if found:
         return found
     result = values(inputs, release)
     found = mapping.contradictions("device_plugin", TABLE, inputs.variables)
     if inputs.sharing:
         found += plugin_sharing.overridden(result["config"], "device_plugin_values.config")
-    if releases.value(result, "devicePlugin.enabled") is False:
+    if releases.value_at(result, "devicePlugin.enabled") is False:
         found.append("device_plugin_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it")
     return found

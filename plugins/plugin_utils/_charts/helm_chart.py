@@ -22,7 +22,7 @@ from .objects import OWN, Object, has_object
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
 
 
-def of_chart(installation: Installation, values: Data, cluster: Cluster) -> Object:
+def helm_chart_object(installation: Installation, values: Data, cluster: Cluster) -> Object:
     """The HelmChart of an installation, with the values of its chart."""
     text = yaml.safe_dump(values, sort_keys=True, default_flow_style=False)
     specified = specification(installation.variables, text, installation.archive)

@@ -66,12 +66,12 @@ class Installation(t.NamedTuple):
 
 
 def cluster_of(requested: t.Iterable[str], results: t.Sequence[Data], **others: t.Any) -> Cluster:
-    """The results of reading, in the order of their fields of Cluster, as ``requests`` names them."""
+    """The results of reading, in the order of their fields of Cluster, as ``objects_to_read`` names them."""
     fields: dict[str, t.Any] = dict(zip(requested, results, strict=True))
     return Cluster(**fields, **others)
 
 
-def requests(installation: Installation) -> dict[str, Data]:
+def objects_to_read(installation: Installation) -> dict[str, Data]:
     """What is read for the plan, by the field of Cluster."""
     namespace, name = installation.release
     release = {"name": name, "namespace": "kube-system"}
@@ -89,7 +89,7 @@ def requests(installation: Installation) -> dict[str, Data]:
     }
 
 
-def unread(requested: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
+def unreadable_objects(requested: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
     """Objects that cannot be read. ``requested`` are by their field of Cluster."""
     return [
         "the cluster's objects of the kind %s cannot be read: %s" % (each["kind"], responses.message(result))
@@ -99,7 +99,7 @@ def unread(requested: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
     ]
 
 
-def method(installation: Installation, cluster: Cluster) -> str:
+def installation_method(installation: Installation, cluster: Cluster) -> str:
     """helm_chart: the helm-controller of RKE2 or k3s installs the chart; helm: the role does."""
     if installation.variables["method"] != "auto":
         return str(installation.variables["method"])
@@ -108,9 +108,9 @@ def method(installation: Installation, cluster: Cluster) -> str:
 
 def required_permissions(installation: Installation, cluster: Cluster) -> list[Data]:
     """What the user must be allowed to do, as attributes of SelfSubjectAccessReviews."""
-    return permissions.of_chart(
+    return permissions.chart_permissions(
         installation.variables["namespace"],
-        method(installation, cluster),
+        installation_method(installation, cluster),
         changes=installation.changes,
         drain=installation.drain and installation.changes,
         check_pods=installation.check_pods,

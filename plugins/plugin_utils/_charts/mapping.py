@@ -35,17 +35,17 @@ class ValueInputs(t.NamedTuple):
     sharing: bool = False  # whether GPUs of any node are shared
 
 
-def values(table: t.Iterable[Value], variables: t.Mapping[str, t.Any], computed: Data) -> Data:
+def mapped_values(table: t.Iterable[Value], variables: t.Mapping[str, t.Any], computed: Data) -> Data:
     """The values to install: those of variables and the other computed ones, overridden by ROLE_values."""
     return releases.merged(releases.merged(_of_variables(table, variables), computed), variables["values"])
 
 
 def contradictions(role: str, table: t.Iterable[Value], variables: t.Mapping[str, t.Any]) -> list[str]:
     """A problem for each variable whose value ROLE_values replaces."""
-    computed, result = _of_variables(table, variables), values(table, variables, {})
+    computed, result = _of_variables(table, variables), mapped_values(table, variables, {})
     out = []
     for row in table:
-        desired, found = releases.value(computed, row.path), releases.value(result, row.path)
+        desired, found = releases.value_at(computed, row.path), releases.value_at(result, row.path)
         if not row.replaceable and desired is not None and found != desired:
             name = "%s_%s" % (role, row.variable)
             out.append(

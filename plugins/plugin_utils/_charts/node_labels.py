@@ -42,7 +42,7 @@ class Labelled(Result):
         return {**super().of_task(), **({"diff": self.diff} if self.diff else {})}
 
 
-def change(guard: NodeGuard, request: Request, check_mode: bool) -> Labelled:
+def change_labels(guard: NodeGuard, request: Request, check_mode: bool) -> Labelled:
     """Change labels: the state of a failed configuration first, then restart the MIG managers, and the others last."""
     result = Labelled()
     try:

@@ -27,7 +27,7 @@ def unused_instances(installation: Installation, hosts: t.Iterable[Host], known:
     return list(filter(None, (cluster_nodes.unused(host, strategy) for host in hosts if host.name in known)))
 
 
-def of_chart(
+def chart_notices(
     installation: Installation,
     hosts: t.Mapping[str, Host],
     nodes: t.Mapping[str, Data],
@@ -47,7 +47,7 @@ def of_chart(
 
 def _uncompared(installation: Installation) -> list[str]:
     chart = installation.chart
-    if not plugin_sharing.is_others(releases.value(installation.variables["values"], chart.plugin_config)):
+    if not plugin_sharing.is_others(releases.value_at(installation.variables["values"], chart.plugin_config)):
         return []
     return [
         "%s_values.%s may share GPUs, so the resources that nodes advertise are not compared with the layouts. "
@@ -74,7 +74,7 @@ def _undocumented(installation: Installation, nodes: t.Iterable[Data]) -> list[s
 def _tainted(installation: Installation, nodes: t.Iterable[Data], values: Data) -> list[str]:
     """Taints that keep the pods of the chart away. Such a taint may be temporary."""
     chart = installation.chart
-    tolerations = releases.value(values, chart.tolerations) or _TOLERATED
+    tolerations = releases.value_at(values, chart.tolerations) or _TOLERATED
     return [
         "node %s has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations, or "
         "to the tolerations in its values"

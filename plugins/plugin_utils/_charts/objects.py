@@ -53,7 +53,7 @@ def _includes(item: t.Any, desired: object) -> bool:
     return bool(item == desired)
 
 
-def of_installation(
+def objects_to_write(
     installation: Installation, cluster: Cluster, mig_data: ConfigData, sharing_data: ConfigData
 ) -> list[Object]:
     """The namespace, the RuntimeClass, and the configurations of the MIG manager and of the device plugin."""

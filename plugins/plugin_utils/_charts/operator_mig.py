@@ -40,14 +40,14 @@ class MigPlan(t.NamedTuple):
     removed: t.Sequence[Data] = []  # labels, after the chart has stopped the MIG manager
 
 
-def problems(host: Host, node: Data) -> list[str]:
+def label_problems(host: Host, node: Data) -> list[str]:
     """Why the layout of a host cannot be applied now."""
     labels = labels_of(node)
     config, state = labels.get(mig_configs.LABEL), labels.get(mig_configs.STATE)
     if host.layout is None or state not in mig_configs.APPLYING:
         return []
     try:
-        if config == mig_configs.name(mig_configs.entries(host)):
+        if config == mig_configs.config_name(mig_configs.layout_entries(host)):
             return []
     except (MigError, Refusal):
         return []  # reported with the layout
@@ -70,25 +70,27 @@ def without_layout(host: Host) -> list[str]:
     ]
 
 
-def removal(nodes: t.Iterable[Data]) -> MigPlan:
+def plan_removal(nodes: t.Iterable[Data]) -> MigPlan:
     """The plan if hosts own MIG."""
     changes: dict[str, dict[str, str | None]] = {}
     for node in nodes:
         late: dict[str, str | None] = (
             {DEPLOY_MIG_MANAGER: None} if labels_of(node).get(DEPLOY_MIG_MANAGER) == _AFTER_DRAIN else {}
         )
-        changes[name_of(node)] = {**mig_configs.removal(labels_of(node)), **late}
+        changes[name_of(node)] = {**mig_configs.label_removal(labels_of(node)), **late}
     return MigPlan(removed=_labels(changes))
 
 
-def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> MigPlan:
+def plan_configurations(
+    hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool
+) -> MigPlan:
     """The plan if the operator owns MIG. ``hosts`` are by the name of their node."""
     entries = {
-        node: mig_configs.entries(host)
+        node: mig_configs.layout_entries(host)
         for node, host in hosts.items()
         if host.layout is not None and cluster_nodes.gpus(host)
     }
-    configs = {node: mig_configs.name(each) for node, each in entries.items()}
+    configs = {node: mig_configs.config_name(each) for node, each in entries.items()}
     resources = existing["resources"] or [None]
     config_map = mig_configs.config_map({configs[node]: each for node, each in entries.items()}, resources[0])
     changes = {node: _changes(nodes[node], name, drain) for node, name in sorted(configs.items())}
@@ -106,7 +108,7 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
 def _changes(node: Data, config: str, drain: bool) -> tuple[Changes, Changes | None]:
     """The changes that give a node its configuration: now, and while it is drained; None if it need not be drained."""
     labels, name = labels_of(node), name_of(node)
-    change = mig_configs.patch(labels, config)
+    change = mig_configs.label_patch(labels, config)
     # The MIG manager applies a configuration when the label changes, or when it starts.
     retry = [name] if not change and labels.get(mig_configs.STATE) == "failed" else []
     start: dict[str, str | None] = (
@@ -118,7 +120,7 @@ def _changes(node: Data, config: str, drain: bool) -> tuple[Changes, Changes | N
             _labels({name: {DEPLOY_MIG_MANAGER: "true"}})
         )
     changes = Changes(_labels({name: {**change, **start}}), retry)
-    if drain and (change or retry or start or record.read(node) is not None):
+    if drain and (change or retry or start or record.read_record(node) is not None):
         return Changes(), changes
     return changes, None
 

@@ -52,7 +52,7 @@ TABLE = (
 
 def values(inputs: ValueInputs, release: str) -> Data:
     """The values to install: the computed ones, overridden by the user's."""
-    return mapping.values(TABLE, inputs.variables, _computed(inputs, release))
+    return mapping.mapped_values(TABLE, inputs.variables, _computed(inputs, release))
 
 
 def _computed(inputs: ValueInputs, release: str) -> Data:
@@ -83,26 +83,26 @@ def _computed(inputs: ValueInputs, release: str) -> Data:
 def problems(inputs: ValueInputs, release: str) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
     overrides = inputs.variables["values"]
-    found = releases.problems(overrides, releases.keys(CHART, release), "gpu_operator_values")
+    found = releases.value_problems(overrides, releases.keys(CHART, release), "gpu_operator_values")
     return found or _nulls(overrides) or [*_contradictions(inputs, release), *_owners(inputs, release)]
 
 
 def _contradictions(inputs: ValueInputs, release: str) -> list[str]:
     result = values(inputs, release)
     out = mapping.contradictions("gpu_operator", TABLE, inputs.variables)
-    if releases.value(result, "devicePlugin.enabled") is False:
+    if releases.value_at(result, "devicePlugin.enabled") is False:
         out.append(
             "gpu_operator_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it, "
             "or use the role device_plugin instead of gpu_operator"
         )
     if inputs.sharing:
         out += plugin_sharing.overridden(result["devicePlugin"]["config"], "gpu_operator_values.devicePlugin.config")
-    if releases.value(result, "gpuCluster.deployCR") or releases.value(result, "clusterPolicy.deployCR") is False:
+    if releases.value_at(result, "gpuCluster.deployCR") or releases.value_at(result, "clusterPolicy.deployCR") is False:
         out.append(
             "gpu_operator_values selects DRA (gpuCluster.deployCR), which does not advertise device plugin resources: "
             "this role supports only clusterPolicy.deployCR"
         )
-    if releases.value(result, "draDriver.featureGates.DynamicMIG"):
+    if releases.value_at(result, "draDriver.featureGates.DynamicMIG"):
         out.append(
             "gpu_operator_values.draDriver.featureGates.DynamicMIG destroys MIG instances that it did not create: "
             "remove it"
@@ -124,7 +124,7 @@ def _owners(inputs: ValueInputs, release: str) -> list[str]:
     """Values that would give MIG two owners, or let the operator apply layouts that are not in the inventory."""
     result = values(inputs, release)
     out = []
-    enabled = releases.value(result, "migManager.enabled")
+    enabled = releases.value_at(result, "migManager.enabled")
     if inputs.owner == "host" and enabled:
         out.append(
             "gpu_operator_values.migManager.enabled is true, but nvidia_mig_owner is host: two owners would overwrite each "
@@ -135,13 +135,13 @@ def _owners(inputs: ValueInputs, release: str) -> list[str]:
             "gpu_operator_values.migManager.enabled is false, but nvidia_mig_owner is operator, so nothing would apply "
             "the layouts: remove it, or set nvidia_mig_owner to host"
         )
-    default = releases.value(result, "migManager.config.default")
+    default = releases.value_at(result, "migManager.config.default")
     if enabled and default != _NO_DEFAULT.get(release, ""):
         out.append(
             "gpu_operator_values.migManager.config.default is %s: the operator would label nodes with it and replace their "
             "layouts. Remove it" % (default or "empty, which becomes all-disabled in this release")
         )
-    if inputs.owner == "operator" and releases.value(result, "migManager.config.name") != mig_configs.CONFIG_MAP:
+    if inputs.owner == "operator" and releases.value_at(result, "migManager.config.name") != mig_configs.CONFIG_MAP:
         out.append(
             "gpu_operator_values.migManager.config.name must be %s, where this role writes the layouts: remove it"
             % mig_configs.CONFIG_MAP

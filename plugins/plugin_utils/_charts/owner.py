@@ -11,16 +11,11 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._common.data import Data
-from .._cluster import mig_configs
-from .._cluster.labels import DEPLOY, PAUSED, is_paused
+from .._cluster.labels import DEPLOY
 from .._cluster.nodes import labels_of, name_of
-from .._drain import dra, record
+from .._drain import dra_devices, operands
 from .operator_mig import DEPLOY_MIG_MANAGER
 
-_BY = {
-    PAUSED: "the MIG manager",
-    "paused-for-driver-upgrade": "the operator's driver manager",
-}
 # AKS: MicrosoftDocs/azure-aks-docs, articles/aks/aks-managed-gpu-nodes.md, 2026-04-27. The device plugin is a unit of systemd.
 _AKS_MANAGED = ("kubernetes.azure.com/dcgm-exporter", "enabled")
 # HAMi: Project-HAMi/HAMi, charts/hami/templates/device-plugin/daemonsetnvidia.yaml, read 2026-11.
@@ -29,44 +24,11 @@ _HAMI = ("app.kubernetes.io/component", "hami-device-plugin")
 Release = t.Tuple[str, str]  # namespace and name of a Helm release
 
 
-def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
-    """Components of the GPU operator that another program has paused on a node."""
-    labels = labels_of(node)
-    name = name_of(node)
-    out = []
-    try:
-        own = record.read(node)
-    except ValueError as error:
-        return [str(error)]
-    found = {
-        key: value
-        for key, value in sorted(labels.items())
-        if key.startswith(DEPLOY) and is_paused(value) and key not in (own.labels if own else ())
-    }
-    for value in sorted(set(found.values())):
-        if owner == "operator" and value == PAUSED and labels.get(mig_configs.STATE) == "pending":
-            continue  # the MIG manager will remove it when it has finished
-        keys = [key for key in found if found[key] == value]
-        out.append(
-            "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
-            "interrupted, restore them with kubectl label node %s --overwrite %s"
-            % (
-                _BY.get(value, "an unknown client"),
-                name,
-                keys[0],
-                value,
-                name,
-                " ".join("%s=true" % key for key in keys),
-            )
-        )
-    return out
-
-
-def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+def label_problems(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     """Node labels that keep the GPU operator's components from running."""
     labels = labels_of(node)
     name = name_of(node)
-    out = paused(node, owner)
+    out = operands.paused_by_others(node, owner)
     if labels.get(DEPLOY + "operands") == "false":
         out.append(
             "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "
@@ -87,7 +49,7 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     return out
 
 
-def conflicts(role: str, daemonsets: t.Sequence[Data]) -> list[str]:
+def common_conflicts(role: str, daemonsets: t.Sequence[Data]) -> list[str]:
     """Components in the cluster that conflict with both charts."""
     hami = [
         "the cluster has the device plugin of HAMi, %s, and two device plugins on a node advertise each GPU twice: "
@@ -95,7 +57,7 @@ def conflicts(role: str, daemonsets: t.Sequence[Data]) -> list[str]:
         for item in daemonsets
         if _is_hami(item)
     ]
-    return [*dra.dynamic_mig(daemonsets), *hami]
+    return [*dra_devices.dynamic_mig(daemonsets), *hami]
 
 
 def conflicts_of_operator(own: Release, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]) -> list[str]:

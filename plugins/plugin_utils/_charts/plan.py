@@ -16,7 +16,7 @@ from .._cluster.nodes import Host, name_of
 from .._cluster.responses import unreachable
 from . import chart as charts
 from . import notices, plugin_sharing, preconditions, releases
-from .build import Plan, Target, build
+from .build import Plan, Target, build_plan
 from .inputs import Cluster, Installation
 from .mapping import ValueInputs
 
@@ -48,7 +48,7 @@ class Planned(t.NamedTuple):
         return cls(data["problems"], [], found, data["missing"], data["settings"])
 
 
-def plan(
+def plan_installation(
     installation: Installation, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host] = ()
 ) -> Planned:
     """Plan for ``hosts``. The chart's values also depend on hosts that have ``failed`` before."""
@@ -61,8 +61,8 @@ def plan(
         warnings.append(text % installation.chart.role)
     if target is None:
         return Planned(problems, warnings, None, missing, installation.variables)
-    warnings += notices.of_chart(installation, target.hosts, target.nodes, cluster, target.values)
-    return Planned(problems, warnings, build(installation, target, cluster), False, installation.variables)
+    warnings += notices.chart_notices(installation, target.hosts, target.nodes, cluster, target.values)
+    return Planned(problems, warnings, build_plan(installation, target, cluster), False, installation.variables)
 
 
 def _check(
@@ -70,8 +70,8 @@ def _check(
 ) -> tuple[Target | None, dict[str, list[str]], list[str]]:
     """The target, unless there are problems or the cluster cannot be read; problems by host; warnings about layouts."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
-    by_node, of_nodes = preconditions.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
-    expected, of_layouts = preconditions.of_layouts(installation, hosts)
+    by_node, node_problems = preconditions.match_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
+    expected, layout_problems = preconditions.expected_nodes(installation, hosts)
     unused = notices.unused_instances(installation, hosts, expected)
     inputs = ValueInputs(
         variables=installation.variables,
@@ -81,20 +81,20 @@ def _check(
         mig_unused=bool(unused or _has_unused_instances(installation, failed)),
         sharing=_shares(installation, by_node, nodes, cluster),
     )
-    values, of_values = charts.values(installation.chart, inputs)
+    values, value_problems = charts.chart_values(installation.chart, inputs)
     shared = [
-        *preconditions.of_variables(installation),
-        *(preconditions.of_cluster(installation, cluster) if cluster.is_readable else []),
-        *(of_values or preconditions.of_sharing(hosts, values)),
+        *preconditions.variable_problems(installation),
+        *(preconditions.cluster_problems(installation, cluster) if cluster.is_readable else []),
+        *(value_problems or preconditions.sharing_problems(hosts, values)),
     ]
-    problems = {host.name: [*of_nodes.get(host.name, ()), *of_layouts[host.name]] for host in hosts}
+    problems = {host.name: [*node_problems.get(host.name, ()), *layout_problems[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
     complete = cluster.is_readable and not any(problems.values())
     return Target(values, nodes, by_node, expected) if complete else None, problems, unused
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:
-    return bool(notices.unused_instances(installation, hosts, preconditions.of_layouts(installation, hosts)[0]))
+    return bool(notices.unused_instances(installation, hosts, preconditions.expected_nodes(installation, hosts)[0]))
 
 
 def _shares(
@@ -104,5 +104,5 @@ def _shares(
 
     The end of sharing must not restart the device plugins, because drained nodes are shared until later.
     """
-    is_ours = releases.value(installation.variables["values"], installation.chart.plugin_config) is None
-    return plugin_sharing.used(by_node, nodes) or (is_ours and bool(cluster.plugin_config_map.get("resources")))
+    is_ours = releases.value_at(installation.variables["values"], installation.chart.plugin_config) is None
+    return plugin_sharing.is_used(by_node, nodes) or (is_ours and bool(cluster.plugin_config_map.get("resources")))

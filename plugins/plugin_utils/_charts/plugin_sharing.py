@@ -17,7 +17,7 @@ from .._drain import record
 from .._layout import sharing as layout_sharing
 
 
-def used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
+def is_used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
     """Whether GPUs of any node are shared. ``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
     others = (node for node in nodes.values() if name_of(node) not in hosts)
     return any(host.sharing for host in hosts.values()) or any(
@@ -34,16 +34,16 @@ class SharingPlan(t.NamedTuple):
     pending: t.Mapping[str, t.Sequence[Data]]
 
 
-def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> SharingPlan:
+def plan_sharing(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> SharingPlan:
     """``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
     shared = [host.sharing for host in hosts.values() if host.sharing]
-    config_map = plugin_configs.config_map(shared, existing) if used(hosts, nodes) else None
+    config_map = plugin_configs.config_map(shared, existing) if is_used(hosts, nodes) else None
     labels: list[Data] = []
     pending: dict[str, list[Data]] = {}
     for node, host in sorted(hosts.items()):
-        change = plugin_configs.patch(labels_of(nodes[node]), host.sharing)
+        change = plugin_configs.label_patch(labels_of(nodes[node]), host.sharing)
         changes = [{"node": node, "labels": change}] if change else []
-        in_service = record.read(nodes[node]) is None
+        in_service = record.read_record(nodes[node]) is None
         if drain and (readiness.allocatable(nodes[node]) if in_service and change else not in_service):
             pending[node] = changes
         else:
@@ -51,7 +51,7 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
     return SharingPlan(config_map, labels, pending)
 
 
-def problems(host: Host, node: Data) -> list[str]:
+def sharing_problems(host: Host, node: Data) -> list[str]:
     """Why the sharing of a host cannot be applied."""
     found = labels_of(node).get(plugin_configs.LABEL)
     if not host.sharing or found is None or mig_configs.is_ours(found):

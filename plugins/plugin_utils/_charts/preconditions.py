@@ -21,7 +21,8 @@ from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, plugin_sharing, releases
-from .inputs import Cluster, Installation, method, requests, unread
+from .chart import CHARTS
+from .inputs import Cluster, Installation, installation_method, objects_to_read, unreadable_objects
 
 Problems = t.Dict[str, t.List[str]]  # by host
 
@@ -34,33 +35,34 @@ _NEEDED_BY_HELM = (
 )
 
 
-def of_variables(installation: Installation) -> list[str]:
+def variable_problems(installation: Installation) -> list[str]:
     """Variables that contradict each other, and a chart that is not the expected one."""
     chart = installation.chart
     out = []
     if chart.part_of in installation.selected:
         out.append(
-            "device_plugin_version and gpu_operator_version are both set, but the GPU operator includes a device "
-            "plugin: remove one of them"
+            "%s_version and %s_version are both set, but the chart of %s includes the components of %s: remove "
+            "one of them" % (chart.role, chart.part_of, chart.part_of, chart.role)
         )
     elif installation.owner == "operator" and not chart.has_mig_manager:
         out.append(
-            "nvidia_mig_owner is operator, but the MIG manager is part of the GPU operator: use the role gpu_operator, "
-            "or set nvidia_mig_owner to host (in a managed cluster, remove nvidia_mig_layout)"
+            "nvidia_mig_owner is operator, but the chart of %s has no MIG manager: use the role %s, or set nvidia_mig_owner "
+            "to host (in a managed cluster, remove nvidia_mig_layout)"
+            % (chart.role, " or ".join(each.role for each in CHARTS.values() if each.has_mig_manager))
         )
     return [*out, *helm_chart.wrong_checksum(chart.role, installation.variables, installation.archive)]
 
 
-def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
+def cluster_problems(installation: Installation, cluster: Cluster) -> list[str]:
     """Objects that cannot be read, conflicting components, missing permissions, and nothing that installs the chart."""
-    unreadable = unread(requests(installation), cluster)
+    unreadable = unreadable_objects(objects_to_read(installation), cluster)
     if unreadable:  # they could include another owner of the GPUs
         return unreadable
     daemonsets, policies = cluster.daemonsets["resources"], cluster.policies["resources"]
-    remedy = _NEEDED_BY_HELM if method(installation, cluster) == "helm" else permissions.BIND
-    denied = permissions.problem(cluster.reviews, remedy)
+    remedy = _NEEDED_BY_HELM if installation_method(installation, cluster) == "helm" else permissions.BIND
+    denied = permissions.denial(cluster.reviews, remedy)
     return [
-        *owner.conflicts(installation.chart.role, daemonsets),
+        *owner.common_conflicts(installation.chart.role, daemonsets),
         *installation.chart.conflicts(installation.release, daemonsets, policies),
         *filter(None, [denied]),
         *_of_method(installation, cluster),
@@ -73,15 +75,15 @@ def _of_method(installation: Installation, cluster: Cluster) -> list[str]:
             "%s_method is helm_chart, but the cluster has no helm-controller, which is part of RKE2 and k3s: set it to helm"
             % installation.chart.role
         ]
-    needs_helm = method(installation, cluster) == "helm" and installation.on_controller
+    needs_helm = installation_method(installation, cluster) == "helm" and installation.on_controller
     return [_NO_HELM] if needs_helm and not installation.has_helm else []
 
 
-def of_nodes(
+def match_nodes(
     installation: Installation, hosts: t.Sequence[Host], nodes: t.Mapping[str, Data]
 ) -> tuple[dict[str, Host], Problems]:
     """The hosts by the name of their node, and problems by host. Hosts without GPUs need not be nodes."""
-    found, problems = cluster_nodes.of_hosts(hosts, sorted(nodes))
+    found, problems = cluster_nodes.nodes_of_hosts(hosts, sorted(nodes))
     by_node = {found[host.name]: host for host in hosts if host.name in found}
     for host in hosts:
         if host.name in found:
@@ -91,15 +93,15 @@ def of_nodes(
 
 def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:
     return [
-        *owner.of_node(node, installation.owner),
-        *plugin_sharing.problems(host, node),
+        *owner.label_problems(node, installation.owner),
+        *plugin_sharing.sharing_problems(host, node),
         # With drains, this run returns the node. A damaged record is reported with the labels.
         *([] if installation.drain else record.interrupted(node)),
-        *(operator_mig.problems(host, node) if installation.uses_mig_manager else []),
+        *(operator_mig.label_problems(host, node) if installation.uses_mig_manager else []),
     ]
 
 
-def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dict[str, ExpectedNode], Problems]:
+def expected_nodes(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dict[str, ExpectedNode], Problems]:
     """The expected state of each host's node, by host, and layouts that the MIG strategy or the owner does not support."""
     strategy = installation.variables["mig_strategy"]
     expected: dict[str, ExpectedNode] = {}
@@ -124,9 +126,9 @@ def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dic
 def _expected(installation: Installation, host: Host) -> ExpectedNode:
     """Raises MigError and Refusal."""
     strategy = installation.variables["mig_strategy"]
-    resources = cluster_nodes.expected(host, strategy)
+    resources = cluster_nodes.expected_resources(host, strategy)
     if installation.owner == "operator" and host.layout is not None and cluster_nodes.gpus(host):
-        mig_configs.entries(host)  # raises an error if the MIG manager cannot apply it
+        mig_configs.layout_entries(host)  # raises an error if the MIG manager cannot apply it
     replicas = layout_sharing.replicas(layout_sharing.parse(host.sharing))
     return ExpectedNode(
         resources=resources,
@@ -136,9 +138,9 @@ def _expected(installation: Installation, host: Host) -> ExpectedNode:
     )
 
 
-def of_sharing(hosts: t.Iterable[Host], values: Data) -> list[str]:
+def sharing_problems(hosts: t.Iterable[Host], values: Data) -> list[str]:
     """Values of the chart that prevent the sharing of GPUs."""
-    if releases.value(values, "gfd.enabled") is not False or not any(
+    if releases.value_at(values, "gfd.enabled") is not False or not any(
         layout_sharing.uses_mps(host.sharing) for host in hosts
     ):
         return []

@@ -80,7 +80,7 @@ def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Data:
     return out
 
 
-def value(values: t.Mapping[str, t.Any], path: str) -> t.Any:
+def value_at(values: t.Mapping[str, t.Any], path: str) -> t.Any:
     """The value at a path such as migManager.enabled; None if it is missing."""
     found: t.Any = values
     for key in path.split("."):
@@ -88,7 +88,7 @@ def value(values: t.Mapping[str, t.Any], path: str) -> t.Any:
     return found
 
 
-def problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[str]:
+def value_problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[str]:
     """Unknown keys, and values of the wrong type. ``where`` is the name of the variable."""
     if not isinstance(values, dict):
         return ["%s is %s: give a mapping" % (where, short(values))]
@@ -101,7 +101,7 @@ def problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[s
             continue
         expected, path = known[str(key)], "%s.%s" % (where, key)
         if isinstance(expected, dict):
-            out.extend(problems(item, expected, path) if item is not None else [])
+            out.extend(value_problems(item, expected, path) if item is not None else [])
         elif expected != "any" and item is not None:
             kind, remedy = _TYPES[expected]
             if not isinstance(item, kind) or (expected == "int" and isinstance(item, bool)):

@@ -29,18 +29,23 @@ class Removal(t.NamedTuple):
 
     uses_helm: bool  # whether helm uninstalls the chart
     objects: t.List[Data]  # to remove
+    leaves_labels: bool  # whether labels of the chart remain on nodes after that
 
 
-def requests(installation: Installation) -> dict[str, Data]:
+def objects_to_read(installation: Installation) -> dict[str, Data]:
     """What is read for the removal, by the field of Cluster."""
-    requested = inputs.requests(installation)
+    requested = inputs.objects_to_read(installation)
     return {field: requested[field] for field in _CREATED}
 
 
-def plan(installation: Installation, cluster: Cluster) -> Removal:
+def plan_removal(installation: Installation, cluster: Cluster) -> Removal:
     """Objects of other owners are kept. Removing a HelmChart uninstalls the chart."""
     found = [item for field in _CREATED for item in getattr(cluster, field)["resources"]]
-    return Removal(inputs.method(installation, cluster) == "helm", list(filter(is_ours, found)))
+    return Removal(
+        uses_helm=inputs.installation_method(installation, cluster) == "helm",
+        objects=list(filter(is_ours, found)),
+        leaves_labels=installation.chart.labels_nodes,
+    )
 
 
 def own_labels(nodes: t.Iterable[Data]) -> Labels:

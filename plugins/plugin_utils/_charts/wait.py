@@ -33,7 +33,7 @@ class WaitOptions(t.NamedTuple):
     settle: int  # seconds for which the nodes must remain ready
 
 
-def wait(
+def wait_for_nodes(
     api: Api, expected: t.Mapping[str, ExpectedNode], options: WaitOptions, show: t.Callable[[str], object]
 ) -> State:
     """The state of the nodes when they are ready, have failed, or the time has passed. Shows why they are not ready."""
@@ -65,10 +65,10 @@ def _read(api: Api, expected: t.Mapping[str, ExpectedNode], options: WaitOptions
         why = ("the cluster cannot be read: %s" % error,)
         return State((), why) if isinstance(error, Final) else State(why, ())
     here, there = ([item for each in part for item in each] for part in (found[: len(nodes)], found[len(nodes) :]))
-    return readiness.state(expected, here, there, record.all_return_commands(here))
+    return readiness.nodes_state(expected, here, there, record.all_return_commands(here))
 
 
-def message(api: Api, state: State, timeout: int) -> str:
+def failure_message(api: Api, state: State, timeout: int) -> str:
     """Why the nodes are not ready, with the end of the log of a container that has failed."""
     title = ["After %d seconds:" % timeout] if state.waiting and not state.failed else []
     log = _log(api, state.failed_container) if state.failed_container else []

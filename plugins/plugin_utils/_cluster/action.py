@@ -20,20 +20,22 @@ class ClusterAction(Action):
     """
 
     _api: Api
+    _on_controller: bool  # whether the controller's own Python sends the requests
 
     def run(self, tmp: object = None, task_vars: Data | None = None) -> Data:
-        variables = self._with_access(task_vars or {})
+        variables = task_vars or {}
+        access = variables.get("gpu_cluster_access")
+        self._on_controller = access is None or access["on_controller"]
+        if access is not None:  # otherwise, the environment of ansible-playbook has credentials
+            variables = self._with_access(access, variables)
         self._api = Api(self, variables)
         try:
             return super().run(tmp, variables)
         finally:
             self._api.close()
 
-    def _with_access(self, variables: Data) -> Data:
+    def _with_access(self, access: Data, variables: Data) -> Data:
         """The variables with the recorded Python. The recorded environment becomes the task's."""
-        access = variables.get("gpu_cluster_access")
-        if access is None:  # the environment of ansible-playbook has credentials
-            return variables
         self._task.environment = [*(self._task.environment or []), access["environment"]]
         python = {"ansible_python_interpreter": access["python"]}
         hosts = variables.get("ansible_delegated_vars", {})

@@ -29,12 +29,12 @@ _MAX_DOCUMENT = 100000  # characters; a configuration has hundreds
 Entries = t.List[t.Dict[str, t.Any]]
 
 
-def entries(host: Host) -> Entries:
+def layout_entries(host: Host) -> Entries:
     """The configuration for a host's layout, by GPU index. GPUs that the layout does not name are omitted."""
     return mig_parted.from_gpus({index: content.instances for index, content in layout_contents(host).items()})
 
 
-def name(configuration: object) -> str:
+def config_name(configuration: object) -> str:
     """A name that changes with the content, so that a node's state refers to exactly this configuration."""
     return PREFIX + hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -74,11 +74,11 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     return found if isinstance(found, dict) else {}
 
 
-def patch(labels: t.Mapping[str, str], desired: str) -> dict[str, str | None]:
+def label_patch(labels: t.Mapping[str, str], desired: str) -> dict[str, str | None]:
     """The changes to a node's labels; empty if current. Also removes the state, which refers to the old configuration."""
     return {} if labels.get(LABEL) == desired else {LABEL: desired, STATE: None}
 
 
-def removal(labels: t.Mapping[str, str]) -> dict[str, str | None]:
+def label_removal(labels: t.Mapping[str, str]) -> dict[str, str | None]:
     """The changes that remove the labels; empty if there are none."""
     return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else {}

@@ -157,7 +157,7 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     )
 
 
-def of_hosts(hosts: t.Iterable[Host], names: t.Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+def nodes_of_hosts(hosts: t.Iterable[Host], names: t.Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
     """The names of the nodes of hosts, by host, and problems by host: no node, or that of another host.
 
     ``names`` are the nodes of the cluster. Hosts without GPUs need not be nodes, and are omitted.
@@ -184,12 +184,12 @@ def gpus(host: Host) -> list[t.Any]:
     return listed or list(host.boards)
 
 
-def expected(host: Host, strategy: str) -> dict[str, int] | None:
+def expected_resources(host: Host, strategy: str) -> dict[str, int] | None:
     """The resources that the node should advertise; None if its GPUs are unknown. Raises LayoutError and Refusal."""
     known = gpus(host)
     if not known:
         return {} if host.gpus == [] else None
-    desired = contents(host)
+    desired = gpu_contents(host)
     mig = any(content.instances is not None for content in desired.values())
     return layout_sharing.advertised(
         resources.resources(desired, strategy), layout_sharing.parse(host.sharing), strategy, mig
@@ -201,7 +201,7 @@ def single_profile(host: Host, strategy: str) -> str | None:
 
     None with another strategy, for unknown GPUs, and for profiles with attributes, such as 1g.10gb+me.
     """
-    desired = contents(host).values() if strategy == "single" and gpus(host) else ()
+    desired = gpu_contents(host).values() if strategy == "single" and gpus(host) else ()
     names = {name for content in desired for name in resources.devices(content) or [""]}
     name = names.pop() if len(names) == 1 else "?"
     return name if not name or re.fullmatch(r"(\d+c\.)?\d+g\.\d+gb", name) else None
@@ -212,7 +212,7 @@ def unused(host: Host, strategy: str) -> str:
     known = gpus(host)
     if strategy != "none" or not known:
         return ""
-    held = [content.label for content in contents(host).values() if content.instances]
+    held = [content.label for content in gpu_contents(host).values() if content.instances]
     if not held:
         return ""
     return (
@@ -223,12 +223,12 @@ def unused(host: Host, strategy: str) -> str:
 
 def unshared(host: Host, strategy: str) -> str:
     """A warning if the node does not advertise resources that are to be shared. Raises LayoutError and Refusal."""
-    plain = expected(host._replace(sharing=None), strategy)
+    plain = expected_resources(host._replace(sharing=None), strategy)
     why = layout_sharing.unused(plain, layout_sharing.parse(host.sharing)) if plain else ""
     return why and "%s: %s" % (host.name, why)
 
 
-def contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
+def gpu_contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
     """The desired contents of all GPUs, by index. Raises LayoutError and Refusal.
 
     Those that the layout does not name have MIG off if only their board is known.
@@ -246,4 +246,4 @@ def layout_contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
     known = gpus(host)
     layout = layouts.parse(host.layout)
     named = layout.resolve(layouts_on_gpus.known_gpus(layout, known))
-    return {index: content for index, content in contents(host).items() if index in named}
+    return {index: content for index, content in gpu_contents(host).items() if index in named}

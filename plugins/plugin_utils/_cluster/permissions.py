@@ -28,12 +28,12 @@ _OF_CHARTS: tuple[Data, ...] = (
 BIND = "bind the ClusterRoles of the collection, which docs/security.md describes"
 
 
-def of_drain() -> list[Data]:
+def drain_permissions() -> list[Data]:
     """The permissions to drain and return nodes, as attributes of SelfSubjectAccessReviews."""
     return _attributes(_DRAIN, "")
 
 
-def of_chart(namespace: str, method: str, *, changes: bool, drain: bool, check_pods: bool) -> list[Data]:
+def chart_permissions(namespace: str, method: str, *, changes: bool, drain: bool, check_pods: bool) -> list[Data]:
     """The permissions to verify a chart, and if it ``changes`` to install it, as attributes of SelfSubjectAccessReviews.
 
     ``method`` is helm_chart if the cluster's helm-controller installs it.
@@ -48,13 +48,13 @@ def of_chart(namespace: str, method: str, *, changes: bool, drain: bool, check_p
     return [each for index, each in enumerate(out) if each not in out[:index]]
 
 
-def reviews(permissions: t.Iterable[Data]) -> list[Data]:
+def access_reviews(permissions: t.Iterable[Data]) -> list[Data]:
     """Objects whose status, when they are created, says whether the user has the permissions."""
     kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {}}
     return [{**kind, "spec": {"resourceAttributes": each}} for each in permissions]
 
 
-def problem(answers: t.Iterable[Data], remedy: str) -> str:
+def denial(answers: t.Iterable[Data], remedy: str) -> str:
     """Which permissions the user lacks; empty if none. Reviews that the API did not evaluate are ignored."""
     missing = ", ".join(_denied(answers))
     return "the user of the kubeconfig is not allowed to %s: %s" % (missing, remedy) if missing else ""

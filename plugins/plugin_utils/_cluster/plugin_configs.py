@@ -26,7 +26,7 @@ DEFAULT = "default"
 def config_map(shared: t.Iterable[object], existing: Data) -> dict[str, str]:
     """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
     former: Data = (existing["resources"] or [{}])[0].get("data") or {}
-    desired = {mig_configs.name(sharing): _text(sharing) for sharing in shared}
+    desired = {mig_configs.config_name(sharing): _text(sharing) for sharing in shared}
     return {**former, DEFAULT: _text({}), **desired}
 
 
@@ -36,16 +36,16 @@ def _text(sharing: object) -> str:
     return yaml.safe_dump(document, sort_keys=True, default_flow_style=False)
 
 
-def patch(labels: t.Mapping[str, str], sharing: object) -> dict[str, str | None]:
+def label_patch(labels: t.Mapping[str, str], sharing: object) -> dict[str, str | None]:
     """The change to a node's labels; empty if current."""
     found = labels.get(LABEL)
     if sharing:
-        desired = mig_configs.name(sharing)  # a device plugin reads its configuration when the label changes
+        desired = mig_configs.config_name(sharing)  # a device plugin reads its configuration when the label changes
         return {} if found == desired else {LABEL: desired}
     return {LABEL: None} if mig_configs.is_ours(found) else {}
 
 
-def in_effect(host: Host, node: Data, pods: t.Iterable[Data] = ()) -> Host | None:
+def host_as_shared(host: Host, node: Data, pods: t.Iterable[Data] = ()) -> Host | None:
     """The host with the sharing that its node has now; None if that is not the one in its variables.
 
     ``pods`` are those on the node. If they use a ConfigMap of someone else, its default configuration may share GPUs.
@@ -53,7 +53,7 @@ def in_effect(host: Host, node: Data, pods: t.Iterable[Data] = ()) -> Host | Non
     found = labels_of(node).get(LABEL)
     if found is None:
         return None if any(map(_has_other_default, pods)) else host._replace(sharing=None)
-    return host if host.sharing and found == mig_configs.name(host.sharing) else None
+    return host if host.sharing and found == mig_configs.config_name(host.sharing) else None
 
 
 def _has_other_default(pod: Data) -> bool:

@@ -58,7 +58,7 @@ class State(t.NamedTuple):
         return not self.waiting and not self.failed
 
 
-def state(
+def nodes_state(
     expected: t.Mapping[str, ExpectedNode],
     nodes: t.Iterable[Data],
     pods: t.Sequence[Data],
@@ -223,7 +223,7 @@ def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
             yield text.rstrip(": "), None
 
 
-def explained(pods: t.Iterable[Data]) -> list[str]:
+def pod_problems(pods: t.Iterable[Data]) -> list[str]:
     """Why pods do not run."""
     return [text for pod in pods for text, _container in _problem(pod)]
 
@@ -242,7 +242,7 @@ def _cut(text: object) -> str:
     return cut(" ".join(str(text or "").split()), _MAX_REASON)
 
 
-def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
+def outdated_plugins(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
     """The device plugin's pods that started before the last change of their node's MIG instances.
 
     The device plugin reads the instances once, when it starts. ``changed`` is the time of the change, by node.

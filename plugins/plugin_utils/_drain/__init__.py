@@ -14,11 +14,15 @@ Decisions, without access to the cluster:
     evictions.py      which pods are evicted
     workloads.py      controllers of evicted pods, and whether their pods are ready
     operands.py       components of the operator: paused, restarted, ready
-    dra.py            devices of the DRA driver, and pods that use them
-    dra_variables.py  variables that contradict the use of the DRA driver
+
+NVIDIA's DRA driver (gpu_cluster_allocator: dra):
+    dra_devices.py    devices that it publishes, pods that use them, and its kubelet plugin
+    dra_check.py      problems of the driver in a cluster, and of the devices on the hosts' nodes
+    dra_variables.py  variables that contradict its use
 
 Imports _cluster, _layout and _common.
 
 Tested under another name (folders are those of tests/unit/plugins):
+    dra_check: action/test_gpu_cluster_dra.py
     drain_node, return_node: action/test_gpu_cluster_drain.py
 """

@@ -16,12 +16,12 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._common.refusal import Refusal
 from .._common.truth import is_true
-from .dra import ALLOCATOR
+from .dra_devices import ALLOCATOR
 
 _CHART_VERSIONS = ("gpu_operator_version", "device_plugin_version")
 
 
-def problems(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
+def variable_problems(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
     """Variables of a host that contradict gpu_cluster_allocator."""
     if variables.get("gpu_cluster_allocator") != ALLOCATOR:
         return []
@@ -49,7 +49,7 @@ def problems(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
 
 def _of_layout(host: Host) -> list[str]:
     try:
-        known = cluster_nodes.contents(host) if host.layout is not None and cluster_nodes.gpus(host) else {}
+        known = cluster_nodes.gpu_contents(host) if host.layout is not None and cluster_nodes.gpus(host) else {}
     except (MigError, Refusal):
         return []  # reported with the layout
     split: dict[str, dict[str, None]] = {}  # the GPUs, by profile

@@ -20,7 +20,7 @@ from .._cluster.pods import Pod, pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
 from .._common.result import Result
-from . import dra, evictions, operands, record, workloads
+from . import dra_devices, evictions, operands, record, workloads
 from .evictions import Change, EvictionOptions
 from .node_guard import NodeGuard
 from .record import Record
@@ -107,7 +107,7 @@ class _Drain:
         reading = guard.progress.result("reading node %s" % name, lambda: guard.api.reading(name))
         node = self._cordon(reading.node, self._planned(reading))
         reading = self._until_empty(name, Reading(node, reading.pods), "is not drained", self._evict)
-        for group in operands.to_pause(self.options.by_operator, self.options.uses_dra):
+        for group in operands.components_to_pause(self.options.by_operator, self.options.uses_dra):
             reading = self._pause(reading, group)
 
     def _planned(self, reading: Reading) -> list[Data]:
@@ -117,19 +117,19 @@ class _Drain:
 
     def _to_evict(self, reading: Reading) -> list[Data]:
         name, change, options = name_of(reading.node), self.options.change, self.options.evictions
-        dynamic = dra.dynamic_mig(reading.pods)
+        dynamic = dra_devices.dynamic_mig(reading.pods)
         if dynamic:
             raise _Failed("; ".join(dynamic))
         if self.options.uses_dra and options.pods != "all":
-            claims, slices = self.guard.api.read(dra.CLAIMS, dra.slices(name))
-            change = change._replace(allocated=dra.allocated(self.host, name, claims, slices))
-        pods, problems = evictions.to_evict(reading.pods, options, change)
+            claims, slices = self.guard.api.read(dra_devices.CLAIMS, dra_devices.slices(name))
+            change = change._replace(allocated=dra_devices.allocated(self.host, name, claims, slices))
+        pods, problems = evictions.pods_to_evict(reading.pods, options, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
 
     def _warn_of_staying(self, pods: list[Data]) -> None:
-        staying = evictions.staying(pods, self.options.change)
+        staying = evictions.pods_that_stay(pods, self.options.change)
         if staying:
             text = "%s: pods of DaemonSets and static pods stay on the node, and may lose their GPUs or MIG devices: %s"
             self.result.warnings.append(text % (self.host.name, ", ".join(map(str, staying))))
@@ -139,7 +139,9 @@ class _Drain:
         progress, result = self.guard.progress, self.result
         result.evicted = [str(pod_of(pod)) for pod in pods]
         progress.show("%s: would evict %s" % (name, ", ".join(result.evicted) or "no pods"))
-        rejected = progress.result("checking the evictions", lambda: self._rejected(evictions.to_request(pods)))
+        rejected = progress.result(
+            "checking the evictions", lambda: self._rejected(evictions.evictions_to_request(pods))
+        )
         if rejected:
             text = "%s: these evictions would be rejected now, and repeated for %d seconds: %s"
             reasons = "; ".join("pod %s: %s" % each for each in rejected.items())
@@ -158,10 +160,10 @@ class _Drain:
         which an earlier run has evicted pods are recorded, and lack these.
         """
         progress, known = self.guard.progress, self.guard.available(node)
-        found = workloads.of(pods, known.workloads if known else ())
+        found = workloads.workloads_of(pods, known.workloads if known else ())
 
         def degraded() -> tuple[list[list[Data]], list[str]]:
-            read = self.guard.api.read(*workloads.requests(found)) if found else []
+            read = self.guard.api.read(*workloads.objects_to_read(found)) if found else []
             return read, workloads.degraded(found, read)
 
         try:
@@ -175,10 +177,10 @@ class _Drain:
     def _evict(self, reading: Reading) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
         pods, evicted = self._to_evict(reading), self.result.evicted
-        requested = evictions.to_request(pods)
+        requested = evictions.evictions_to_request(pods)
         rejected = self._rejected(requested)
         evicted += [name for name in map(str, requested) if name not in rejected and name not in evicted]
-        return [evictions.reason(pod, rejected) for pod in pods]
+        return [evictions.waiting_reason(pod, rejected) for pod in pods]
 
     def _rejected(self, pods: list[Pod]) -> dict[str, str]:
         """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
@@ -210,7 +212,7 @@ class _Drain:
 
 
 def _running(reading: Reading) -> list[str]:
-    return ["pod " + str(pod) for pod in operands.paused(*reading)]
+    return ["pod " + str(pod) for pod in operands.pods_of_paused(*reading)]
 
 
 def _undone(guard: NodeGuard, node: Data, known: Record | None, check_mode: bool) -> str:

@@ -16,7 +16,7 @@ import typing as t
 from ...module_utils._common.data import Data
 from .._cluster.pods import Pod, controller_of, gpus_of, has_ended, is_terminating, pod_of
 from .._layout import resources
-from . import dra
+from . import dra_devices
 
 _MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the API cannot evict
 
@@ -37,7 +37,7 @@ class Change(t.NamedTuple):
     allocated: t.Optional[t.Mapping[str, t.Collection[str]]]  # UUIDs by UID of the pod; None if unknown
 
 
-def to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -> tuple[list[Data], list[str]]:
+def pods_to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -> tuple[list[Data], list[str]]:
     """The pods to evict from a node, and the reasons why pods cannot be evicted."""
     evicted, problems = [], []
     for pod in pods:
@@ -51,17 +51,17 @@ def to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -
     return evicted, problems
 
 
-def staying(pods: t.Iterable[Data], change: Change) -> list[Pod]:
+def pods_that_stay(pods: t.Iterable[Data], change: Change) -> list[Pod]:
     """Pods of DaemonSets, and static pods, that are not evicted although the change may take their devices."""
     return [pod_of(pod) for pod in pods if _stays(pod, EvictionOptions()) and _is_selected(pod, "affected", change)]
 
 
-def to_request(pods: t.Iterable[Data]) -> list[Pod]:
+def evictions_to_request(pods: t.Iterable[Data]) -> list[Pod]:
     """Those of the pods whose eviction is not under way."""
     return [pod_of(pod) for pod in pods if not is_terminating(pod)]
 
 
-def reason(pod: Data, rejected: t.Mapping[str, str]) -> str:
+def waiting_reason(pod: Data, rejected: t.Mapping[str, str]) -> str:
     """Why a pod is still there. ``rejected`` are the reasons for which the API rejected evictions, by pod."""
     name = str(pod_of(pod))
     if name in rejected:
@@ -82,7 +82,7 @@ def _is_selected(pod: Data, selection: str, change: Change) -> bool:
     # The kubelet may not have recorded the devices of a pod that is starting.
     if selection == "gpu" or change.devices is None or allocated is None:
         return True
-    return dra.UNKNOWN in allocated or not set(allocated).isdisjoint(change.devices)
+    return dra_devices.UNKNOWN in allocated or not set(allocated).isdisjoint(change.devices)
 
 
 def _stays(pod: Data, options: EvictionOptions) -> bool:

@@ -14,11 +14,12 @@ from ...module_utils._common.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs, plugin_configs, readiness
 from .._cluster import nodes as cluster_nodes
-from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY
+from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY, is_paused
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._common.refusal import Refusal
 from .._layout.resources import StrategyError
+from . import record
 
 OPERANDS = (
     *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
@@ -28,9 +29,13 @@ _DRA_DRIVER = ("dra-driver",)
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
+_PAUSED_BY = {
+    PAUSED: "the MIG manager",
+    "paused-for-driver-upgrade": "the operator's driver manager",
+}
 
 
-def to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
+def components_to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
     """The components to pause, in groups: each is paused when the pods of the former have ended.
 
     If the MIG manager changes the GPUs (``by_operator``), it pauses and restarts the components itself. Pods of the
@@ -39,13 +44,46 @@ def to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
     return [() if by_operator else OPERANDS, *([_DRA_DRIVER] if uses_dra else [])]
 
 
-def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
+def pods_of_paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     """Pods that the pause stops: those of DaemonSets that select nodes by the paused labels."""
     names = {name for name, value in labels_of(node).items() if value == PAUSED}
     return [pod_of(pod) for pod in pods if names.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
 
 
-def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
+def paused_by_others(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Components of the GPU operator that another program has paused on a node."""
+    labels = labels_of(node)
+    name = name_of(node)
+    out = []
+    try:
+        own = record.read_record(node)
+    except ValueError as error:
+        return [str(error)]
+    found = {
+        key: value
+        for key, value in sorted(labels.items())
+        if key.startswith(DEPLOY) and is_paused(value) and key not in (own.labels if own else ())
+    }
+    for value in sorted(set(found.values())):
+        if owner == "operator" and value == PAUSED and labels.get(mig_configs.STATE) == "pending":
+            continue  # the MIG manager will remove it when it has finished
+        keys = [key for key in found if found[key] == value]
+        out.append(
+            "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
+            "interrupted, restore them with kubectl label node %s --overwrite %s"
+            % (
+                _PAUSED_BY.get(value, "an unknown client"),
+                name,
+                keys[0],
+                value,
+                name,
+                " ".join("%s=true" % key for key in keys),
+            )
+        )
+    return out
+
+
+def outdated_pods(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     """Pods that read the GPUs before the change.
 
     The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
@@ -56,7 +94,7 @@ def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
 
 
-def unconfirmed(pods: t.Iterable[Data]) -> Data:
+def state_removal(pods: t.Iterable[Data]) -> Data:
     """The patch that removes the state of the MIG configuration if a MIG manager is about to set it again."""
     if not any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in pods):
         return {}
@@ -75,7 +113,7 @@ def _is_plugin(pod: Data) -> bool:
     return _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]
 
 
-def deployed(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
+def deployed_components(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
     """The components that run on a node by its labels ``nvidia.com/gpu.deploy.*``.
 
     A label remains when the operator is uninstalled, so that there must be a DaemonSet that selects it.
@@ -102,7 +140,7 @@ def unready(
     has_manager = any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in [*former, *new])
     config = labels.get(mig_configs.LABEL, "") if has_manager else ""
     expected = readiness.ExpectedNode(resources, config, has_validator)
-    state = readiness.state({name_of(node): expected}, [node], [*plugins, *others])
+    state = readiness.nodes_state({name_of(node): expected}, [node], [*plugins, *others])
     out = [*state.failed, *state.waiting]
     if has_plugin and not any(map(readiness.is_ready, plugins)):
         out.append("%s: the device plugin is not ready" % name_of(node))
@@ -119,13 +157,13 @@ class Expectation(t.NamedTuple):
 
 def expectation(host: Host, node: Data, pods: t.Sequence[Data], layout_applied: bool) -> Expectation:
     """What the node of a host should advertise. ``layout_applied`` is whether the host has its layout, if it owns MIG."""
-    known = strategy(node, pods)
+    known = plugin_strategy(node, pods)
     try:
         if not known or not _is_applied(host, node, layout_applied):
             return Expectation()
-        cluster_nodes.expected(host._replace(sharing=None), known)
-        shared = plugin_configs.in_effect(host, node, pods)
-        return Expectation(cluster_nodes.expected(shared, known) if shared else None)
+        cluster_nodes.expected_resources(host._replace(sharing=None), known)
+        shared = plugin_configs.host_as_shared(host, node, pods)
+        return Expectation(cluster_nodes.expected_resources(shared, known) if shared else None)
     except StrategyError as error:
         return Expectation(unsupported="%s: %s" % (known, error))
     except (MigError, Refusal):
@@ -136,10 +174,10 @@ def _is_applied(host: Host, node: Data, layout_applied: bool) -> bool:
     config = labels_of(node).get(mig_configs.LABEL)
     if config is None:
         return layout_applied
-    return host.layout is not None and config == mig_configs.name(mig_configs.entries(host))
+    return host.layout is not None and config == mig_configs.config_name(mig_configs.layout_entries(host))
 
 
-def strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
+def plugin_strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
     """The MIG strategy of the node's device plugin; empty if unknown.
 
     GPU feature discovery shows it. Without that, it is read from the device plugin, if that is one of the ``pods``.

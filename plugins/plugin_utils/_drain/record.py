@@ -79,7 +79,7 @@ def _steps(node: Data, uncordons: bool) -> list[str]:
 def _readable(node: Data) -> Record | None:
     """The record; of a damaged one, only that the node is out of service."""
     try:
-        return read(node)
+        return read_record(node)
     except ValueError:
         return Record(cordoned=True)
 
@@ -88,7 +88,7 @@ class OtherRun(ValueError):
     """Another run has taken the node out of service."""
 
 
-def read(node: t.Mapping[str, t.Any]) -> Record | None:
+def read_record(node: t.Mapping[str, t.Any]) -> Record | None:
     """What a run of this collection changed; None if the node is in service. Raises ValueError."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
     if text is None:
@@ -125,7 +125,7 @@ def available(node: Data, run: Run, takeover: int) -> Record | None:
 
     A run on another controller is taken to have ended so many seconds after its last change.
     """
-    known = read(node)
+    known = read_record(node)
     if known is None or runs.is_same(known.run, run) or runs.record_expired(known.run, takeover):
         return known
     raise OtherRun(
@@ -137,7 +137,7 @@ def available(node: Data, run: Run, takeover: int) -> Record | None:
 
 def owned(node: Data, run: Run) -> Record:
     """The record of a node that this run has cordoned. Raises OtherRun if another run has continued with the node since."""
-    known = read(node)
+    known = read_record(node)
     if known is None or not runs.is_same(known.run, run):
         raise OtherRun("another run has taken over node %s, and may have returned it to service" % name_of(node))
     return known
@@ -162,7 +162,7 @@ def returned(node: Data) -> str:
 
 def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     """The patch that cordons a node for a run; empty if the run has done that."""
-    known = read(node) or Record(cordoned=False)
+    known = read_record(node) or Record(cordoned=False)
     uids = {each.uid for each in known.workloads}
     new = [each for each in workloads if each.uid not in uids]
     if runs.is_same(known.run, run) and cordoned(node) and not new:
@@ -187,7 +187,7 @@ def pause(node: Data, run: Run, operands: t.Iterable[str]) -> Data:
 
 def resume(node: Data, run: Run) -> Data:
     """The patch that restores the labels; empty if none were changed. The node stays cordoned."""
-    known = read(node)
+    known = read_record(node)
     if known is None or not known.labels:
         return {}
     return _patch(known._replace(labels={}, run=run), _former(node, known))
@@ -195,7 +195,7 @@ def resume(node: Data, run: Run) -> Data:
 
 def uncordon(node: Data) -> Data:
     """The patch that returns a node to service, restores all labels and removes the record; empty without a record."""
-    known = read(node)
+    known = read_record(node)
     if known is None:
         return {}
     metadata: Data = {"annotations": {RECORD: None}}

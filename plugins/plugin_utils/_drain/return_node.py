@@ -19,7 +19,7 @@ from .._cluster.pods import pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
-from . import dra, operands, record, workloads
+from . import dra_devices, operands, record, workloads
 from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
@@ -102,24 +102,24 @@ class _Return:
     def _is_outdated(self, reading: Reading) -> bool:
         """Whether the DRA driver publishes other devices than the node has, although the node was not drained."""
         options, name = self.options, name_of(reading.node)
-        if not (options.uses_dra and options.uncordon and options.wait and dra.plugins(reading.pods)):
+        if not (options.uses_dra and options.uncordon and options.wait and dra_devices.kubelet_plugins(reading.pods)):
             return False
-        if dra.present(self.host) is None:  # verify reports it
+        if dra_devices.present(self.host) is None:  # verify reports it
             return False
-        dynamic = dra.dynamic_mig(reading.pods)
+        dynamic = dra_devices.dynamic_mig(reading.pods)
         if dynamic:
             raise Unreadable("; ".join(dynamic))
         slices = self.guard.progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
-        return bool(dra.differences(self.host, name, slices))
+        return bool(dra_devices.differences(self.host, name, slices))
 
     def _slices(self, name: str) -> list[Data]:
-        return self.guard.api.read(dra.slices(name))[0]
+        return self.guard.api.read(dra_devices.slices(name))[0]
 
     def _resume(self, node: Data, former: list[Data]) -> Data:
         """Restore the labels of paused components, and restart the former pods. The node remains cordoned."""
         guard = self.guard
         if self.options.uncordon and former:
-            node = guard.change(node, lambda _found: operands.unconfirmed(former))
+            node = guard.change(node, lambda _found: operands.state_removal(former))
         node = guard.change(node, lambda found: record.resume(found, guard.run))
         pods = [pod_of(pod) for pod in former]
         guard.progress.result("restarting pods on node %s" % name_of(node), lambda: guard.api.delete(pods))
@@ -147,7 +147,7 @@ class _Return:
 
         def unready(reading: Reading) -> list[str]:
             if self.options.uses_dra:
-                return dra.unready(self.host, *reading, self._slices(name), former, components)
+                return dra_devices.unready(self.host, *reading, self._slices(name), former, components)
             expected = self._expectation(reading)
             if expected.unsupported:  # a later task changes the strategy, so that waiting for it here would never end
                 return readiness.node_problems(reading.node)
@@ -165,7 +165,9 @@ class _Return:
             return set()
         requested: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
         reading = "reading the DaemonSets of the cluster"
-        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(requested)[0]))
+        return operands.deployed_components(
+            node, self.guard.progress.result(reading, lambda: self.guard.api.read(requested)[0])
+        )
 
     def _wait_for_pods(self, node: Data, evicted: t.Sequence[Workload]) -> None:
         """Wait until the controllers of evicted pods have as many ready pods as before."""
@@ -173,7 +175,7 @@ class _Return:
         before = {each.uid: each.ready for each in evicted}
 
         def unready() -> tuple[list[Workload], list[str]]:
-            left = workloads.unready(evicted, api.read(*workloads.requests(evicted))) if evicted else []
+            left = workloads.unready(evicted, api.read(*workloads.objects_to_read(evicted))) if evicted else []
             text = "%s has %d ready pods, and had %d before"
             return left, [text % (each, each.ready, before[each.uid]) for each in left]
 
@@ -182,7 +184,7 @@ class _Return:
         except Waiting as error:
             left: list[Workload] = error.last or []
             pods = api.pods_in(sorted({each.namespace for each in left}))
-            reasons = [reason.rstrip(".") for each in left for reason in workloads.reasons(each, pods)[:3]]
+            reasons = [reason.rstrip(".") for each in left for reason in workloads.pod_problems(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
@@ -193,8 +195,8 @@ class _Return:
 def _former(reading: Reading, known: Record | None, options: ReturnOptions) -> list[Data]:
     """The pods that read the GPUs before the change, and are restarted."""
     # The MIG manager restarts them itself.
-    drained = operands.outdated(*reading) if known and not options.by_operator else []
-    return drained + (dra.plugins(reading.pods) if options.uses_dra else [])
+    drained = operands.outdated_pods(*reading) if known and not options.by_operator else []
+    return drained + (dra_devices.kubelet_plugins(reading.pods) if options.uses_dra else [])
 
 
 def _remedy(node: Data, reasons: str) -> str:

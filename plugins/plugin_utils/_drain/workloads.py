@@ -56,7 +56,7 @@ def workload_of(*found: t.Any) -> Workload:
     return known
 
 
-def of(evicted: t.Iterable[Data], recorded: t.Iterable[Workload] = ()) -> list[Workload]:
+def workloads_of(evicted: t.Iterable[Data], recorded: t.Iterable[Workload] = ()) -> list[Workload]:
     """The controllers of the evicted pods, except of those that have ended, and those that are recorded already."""
     known = {each.uid for each in recorded}
     out = set()
@@ -71,7 +71,7 @@ def of(evicted: t.Iterable[Data], recorded: t.Iterable[Workload] = ()) -> list[W
     return sorted(out)
 
 
-def requests(workloads: t.Iterable[Workload]) -> list[Data]:
+def objects_to_read(workloads: t.Iterable[Workload]) -> list[Data]:
     """What to read for the next two functions."""
     return [
         {"api_version": each.api_version, "kind": each.kind, "name": each.name, "namespace": each.namespace}
@@ -103,9 +103,9 @@ def unready(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]
     ]
 
 
-def reasons(workload: Workload, pods: t.Iterable[Data]) -> list[str]:
+def pod_problems(workload: Workload, pods: t.Iterable[Data]) -> list[str]:
     """Why pods of a workload do not run."""
-    return readiness.explained([pod for pod in pods if controller_of(pod).get("uid") == workload.uid])
+    return readiness.pod_problems([pod for pod in pods if controller_of(pod).get("uid") == workload.uid])
 
 
 def _existing(

@@ -57,11 +57,11 @@ class ManagedNodes(t.NamedTuple):
     skipped: t.List[str]  # nodes that cannot be changed, and have no layout to compare them with
 
 
-def find(nodes: t.Iterable[Data], variables: NodeVariables) -> ManagedNodes:
+def find_nodes(nodes: t.Iterable[Data], variables: NodeVariables) -> ManagedNodes:
     """The nodes of a cluster that have GPUs, or that were selected, and their problems."""
     out = ManagedNodes([], [], [], [])
     for node in sorted(nodes, key=name_of):
-        models = instance_types.models(node)
+        models = instance_types.gpu_models(node)
         if not variables.selected and not models and not instance_types.sign_of_gpus(node):
             continue
         boards = list(variables.boards) or models
@@ -71,7 +71,7 @@ def find(nodes: t.Iterable[Data], variables: NodeVariables) -> ManagedNodes:
             continue
         problems = _differences(node, boards, variables)
         out.problems.extend("node %s: %s" % (name_of(node), problem) for problem in problems)
-        on = platforms.platform(node)
+        on = platforms.platform_of(node)
         if on.installs:
             owner = "operator" if on.changes and variables.layout is not None else "host"
             out.nodes.append({"name": name_of(node), "boards": boards, "owner": owner})
@@ -87,35 +87,37 @@ def find(nodes: t.Iterable[Data], variables: NodeVariables) -> ManagedNodes:
     return out
 
 
-def unselected(nodes: t.Iterable[Data], selected: t.Iterable[Data]) -> list[str]:
+def unselected_nodes(nodes: t.Iterable[Data], selected: t.Iterable[Data]) -> list[str]:
     """The nodes with GPUs that are not selected, each with its instance type."""
     names = {name_of(node) for node in selected}
     others = [node for node in nodes if name_of(node) not in names]
-    gpus = [node for node in others if instance_types.models(node) or instance_types.sign_of_gpus(node)]
-    return sorted("%s (%s)" % (name_of(node), instance_types.name(node) or "no instance type") for node in gpus)
+    gpus = [node for node in others if instance_types.gpu_models(node) or instance_types.sign_of_gpus(node)]
+    return sorted(
+        "%s (%s)" % (name_of(node), instance_types.instance_type(node) or "no instance type") for node in gpus
+    )
 
 
 def _unsupported(node: Data, boards: t.Sequence[str]) -> str:
     """Why the GPUs of a selected node cannot be configured; empty if they can."""
     remedy = "gpu_cluster_selector to select only other nodes"
     if not boards:
-        kind, sign = instance_types.name(node), instance_types.sign_of_gpus(node)
+        kind, sign = instance_types.instance_type(node), instance_types.sign_of_gpus(node)
         return "node %s has %s%s: set gpu_node_boards to the boards of its GPUs, or %s" % (
             name_of(node),
             "GPUs (%s) and " % sign if sign else "",
             "the unknown instance type %s" % kind if kind else "no instance type",
             remedy,
         )
-    without = [model for model in instance_types.models(node) if model not in layout_boards.names()]
+    without = [model for model in instance_types.gpu_models(node) if model not in layout_boards.names()]
     if not without:
         return ""
     text = "node %s (%s) has GPUs of the model %s, which does not support MIG: set %s"
-    return text % (name_of(node), instance_types.name(node), without[0], remedy)
+    return text % (name_of(node), instance_types.instance_type(node), without[0], remedy)
 
 
 def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) -> list[str]:
     """Differences between the layout and a node whose layout cannot be changed. None before its device plugin runs."""
-    on = platforms.platform(node)
+    on = platforms.platform_of(node)
     if variables.sharing and not on.installs:
         return [
             "gpu_cluster_sharing needs a chart of this collection, which is not installed on %s: remove it" % on.name
@@ -136,11 +138,11 @@ def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) 
 
 def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]:
     """Differences between the layout and what the node advertises. Raises MigError and Refusal."""
-    on = platforms.platform(node)
+    on = platforms.platform_of(node)
     # A former strategy applies until the chart has changed.
     strategy = on.strategy or _strategy_of(node) or strategy
-    desired = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
-    devices = node_sharing.devices(host, node)
+    desired = cluster_nodes.expected_resources(host._replace(sharing=None), strategy) or {}
+    devices = node_sharing.unshared_devices(host, node)
     offered = readiness.allocatable(node)
     if on.installs and (not offered or (profile and strategy == "none")):
         return []
@@ -161,7 +163,7 @@ def _strategy_of(node: Data) -> str:
     """The strategy of the node's device plugin; empty if unknown. Only mixed advertises MIG devices by profile."""
     if any(name.startswith(resources.MIG) for name in readiness.allocatable(node)):
         return "mixed"
-    return operands.strategy(node)
+    return operands.plugin_strategy(node)
 
 
 def _of(profile: str | None) -> str:
@@ -171,7 +173,7 @@ def _of(profile: str | None) -> str:
 def _partitioned(node: Data, strategy: str) -> str | None:
     """The profile of a node's instances as its labels show it; empty if MIG is off, and None if they do not show it."""
     labels = labels_of(node)
-    if platforms.platform(node) == platforms.GKE:
+    if platforms.platform_of(node) == platforms.GKE:
         return labels.get(_GKE_PROFILE, "")
     product = labels.get(PRODUCT)
     return gfd_labels.profile_of(product) if strategy == "single" and product else None
@@ -179,7 +181,9 @@ def _partitioned(node: Data, strategy: str) -> str | None:
 
 def _profile(host: Host, on: Platform) -> str:
     """The profile of the instances that fill each GPU; empty if MIG is off. Raises Refusal for other layouts."""
-    found = {_full(content, host.boards[index], on) for index, content in sorted(cluster_nodes.contents(host).items())}
+    found = {
+        _full(content, host.boards[index], on) for index, content in sorted(cluster_nodes.gpu_contents(host).items())
+    }
     if len(found) == 1 and None not in found:
         return str(found.pop())
     raise Refusal(

@@ -37,19 +37,19 @@ _SIGNS = (
 )
 
 
-def name(node: Data) -> str | None:
+def instance_type(node: Data) -> str | None:
     """The instance type, such as p4d.24xlarge; None if no label shows it."""
     return labels_of(node).get(_TYPE)
 
 
-def models(node: Data) -> list[str]:
+def gpu_models(node: Data) -> list[str]:
     """The models of the GPUs of the node's instance type; empty if it is unknown. Those without MIG are not boards."""
-    count, model = known().get(str(name(node)), (0, ""))
+    count, model = known_types().get(str(instance_type(node)), (0, ""))
     return [model] * count
 
 
 @functools.cache
-def known() -> dict[str, tuple[int, str]]:
+def known_types() -> dict[str, tuple[int, str]]:
     """Number and model of the GPUs, by instance type."""
     with _FILE.open(encoding="utf-8") as file:
         return {each: (count, model) for each, (count, model) in yaml_load(file).items()}

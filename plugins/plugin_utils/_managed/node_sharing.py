@@ -21,12 +21,12 @@ _GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
 _REPLICAS, _STRATEGY = ".replicas", ".sharing-strategy"  # labels of GPU feature discovery, after a resource
 
 
-def devices(host: Host, node: Data) -> dict[str, int] | None:
+def unshared_devices(host: Host, node: Data) -> dict[str, int] | None:
     """The GPUs and MIG devices that a node advertises, each counted once, by the resource without sharing.
 
     None if they are shared, and the node does not show by how many pods. Raises Unshareable.
     """
-    configured = plugin_configs.in_effect(host, node)
+    configured = plugin_configs.host_as_shared(host, node)
     ours = None if configured is None else sharing.replicas(sharing.parse(configured.sharing))
     out: Counter[str] = Counter()
     for resource, count in readiness.allocatable(node).items():

@@ -76,7 +76,7 @@ GKE = Platform(
 )
 
 
-def platform(node: Data) -> Platform:
+def platform_of(node: Data) -> Platform:
     """The platform of a node, from its labels and operating system."""
     labels = labels_of(node)
     image = str(((node.get("status") or {}).get("nodeInfo") or {}).get("osImage"))
@@ -91,12 +91,12 @@ def platform(node: Data) -> Platform:
 
 def remedy(node: Data, boards: t.Sequence[str], profile: str) -> str:
     """How to create nodes like this one whose GPUs have instances of a profile, or no MIG if it is empty."""
-    on = platform(node)
+    on = platform_of(node)
     model = boards[0].lower().replace("-", ".", 1)  # a100.40gb
     return (on.partitioned if profile else on.whole) % {
         "profile": profile,
         "slices": profile.partition("g")[0],
-        "type": instance_types.name(node) or "TYPE",
+        "type": instance_types.instance_type(node) or "TYPE",
         "model": model if _BOTTLEROCKET_MODEL.fullmatch(model) else "GPU-MODEL.MEMORYgb",
         "accelerator": labels_of(node).get(_ACCELERATOR, "ACCELERATOR"),
         "count": len(boards),

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 Data = t.Dict[str, t.Any]
+ON_SERVER = {"gpu_cluster_access": {"python": "/usr/bin/python3", "environment": {}, "on_controller": False}}
 SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 
 

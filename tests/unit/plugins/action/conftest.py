@@ -32,9 +32,10 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
         monkeypatch.setattr(runs, "current", lambda: cluster.run)
         arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}
         known = {name: value for name, value in arguments.items() if name in module.ActionModule.ARGUMENTS}
+        others = {"gpu_cluster_drain_" + name: value for name, value in arguments.items() if name not in known}
         found = action(module, "x", known)
         found._execute_module, found._task.check_mode, cluster.check = cluster, check, check
-        result: Data = found.run(task_vars=host("a", **(variables or {})))
+        result: Data = found.run(task_vars=host("a", **others, **(variables or {})))
         return result
 
     return run

@@ -16,7 +16,7 @@ import yaml
 from ansible_collections.gpufleet.node.plugins.action import gpu_chart_plan, gpu_chart_wait
 from ansible_collections.gpufleet.node.plugins.modules import gpu_chart_plan as documentation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import ON_SERVER, action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod, waiting
 
 Data = t.Dict[str, t.Any]
@@ -33,10 +33,10 @@ def plan(
     failed: t.Sequence[Data] = (),
     helm_controller: bool = False,
     allowed: bool = True,
-    **arguments: t.Any,
+    **variables: t.Any,
 ) -> Data:
     names = [each["inventory_hostname"] for each in hosts]
-    found = action(gpu_chart_plan, "gpu_chart_plan", {"role": "gpu_operator", **arguments})
+    found = action(gpu_chart_plan, "gpu_chart_plan", {"role": "gpu_operator"})
 
     def execute(module_name: str, module_args: Data, **_others: t.Any) -> Data:
         if module_name == "kubernetes.core.k8s":
@@ -58,7 +58,7 @@ def plan(
     found._execute_module = execute
     hostvars = {each["inventory_hostname"]: each for each in [*hosts, *failed]}
     plays = {"ansible_play_hosts": names, "ansible_play_hosts_all": list(hostvars)}
-    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, **plays})
+    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, **plays, **variables})
     return result
 
 
@@ -100,7 +100,7 @@ def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None
     hosts = [host("a", gpu_operator_version="v26.7.0")]
     result = plan(hosts)
     assert "expected" not in result and result["problems"]["a"][0].startswith("the controller lacks the command helm")
-    assert plan(hosts, on_controller=False)["problems"] == {}
+    assert plan(hosts, **ON_SERVER)["problems"] == {}
     assert plan(hosts, helm_controller=True)["problems"] == {}
 
 

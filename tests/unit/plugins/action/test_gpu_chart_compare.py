@@ -52,7 +52,7 @@ class Run:
         self.pods: t.List[t.Any] = []
         self.shown: t.List[str] = []
         self.read: t.List[Data] = []
-        monkeypatch.setattr(device_check, "check", lambda _api, *given: self.pods.append(given) or CHECKED)
+        monkeypatch.setattr(device_check, "check_devices", lambda _api, *given: self.pods.append(given) or CHECKED)
         monkeypatch.setattr(gpu_chart_compare, "show", self.shown.append)
 
     def __call__(

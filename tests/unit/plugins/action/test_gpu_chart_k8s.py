@@ -30,7 +30,7 @@ def test_the_recorded_access_is_used() -> None:
         return {"changed": True}
 
     found._execute_module = execute
-    access = {"python": "/venv/python", "environment": {"K8S_AUTH_CONTEXT": "a"}}
+    access = {"python": "/venv/python", "on_controller": False, "environment": {"K8S_AUTH_CONTEXT": "a"}}
     delegated = {"server": {"a": 1, "ansible_python_interpreter": "/usr/bin/python3"}}
     assert found.run(task_vars={"gpu_cluster_access": access, "ansible_delegated_vars": delegated}) == {"changed": True}
     environment = {"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "a"}

@@ -18,9 +18,11 @@ OURS = {"app.kubernetes.io/managed-by": "gpufleet.node"}
 OTHERS = {"app.kubernetes.io/managed-by": "Helm"}
 
 
-def removal(results: t.Optional[Data] = None, api_found: bool = True, **variables: t.Any) -> Data:
+def removal(
+    results: t.Optional[Data] = None, api_found: bool = True, role: str = "device_plugin", **variables: t.Any
+) -> Data:
     """``results`` are by kind. By default, each object exists and is ours."""
-    found = action(gpu_chart_removal, "gpu_chart_removal", {"role": "device_plugin"})
+    found = action(gpu_chart_removal, "gpu_chart_removal", {"role": role})
 
     def execute(module_args: Data, **_others: t.Any) -> Data:
         if "msg" in (results or {}):
@@ -67,6 +69,10 @@ def test_objects_of_other_owners_are_kept(metadata: Data) -> None:
 )
 def test_helm_removes_what_it_has_installed(method: str, api_found: bool, uses_helm: bool) -> None:
     assert removal(api_found=api_found, device_plugin_method=method)["uses_helm"] is uses_helm
+
+
+def test_only_the_operator_leaves_labels() -> None:
+    assert [removal(role=role)["leaves_labels"] for role in ("gpu_operator", "device_plugin")] == [True, False]
 
 
 @pytest.mark.parametrize(

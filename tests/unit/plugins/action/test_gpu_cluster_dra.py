@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.action import (
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import ON_SERVER, action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster_support import DEPLOY, Cluster
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra_support import (
     PLUGIN,
@@ -41,15 +41,17 @@ HELD = "gpu-0-mig-" + gpu(0)["uuid"].lower()
 # --- gpu_cluster_dra --------------------------------------------------------------------------------------------------
 
 
-def check(which: str, *results: t.Any, hosts: t.Sequence[Data] = (), **arguments: t.Any) -> Data:
+def check(
+    which: str, *results: t.Any, hosts: t.Sequence[Data] = (), may_be_missing: bool = False, **variables: t.Any
+) -> Data:
     """Results of reading nodes, DaemonSets, slices and claims, or the error of all of them."""
-    found = action(gpu_cluster_dra, "gpu_cluster_dra", {"check": which, **arguments})
+    found = action(gpu_cluster_dra, "gpu_cluster_dra", {"check": which, "may_be_missing": may_be_missing})
     listed = [each if isinstance(each, dict) else {"resources": each} for each in results]
     answer = listed[0] if listed[0].get("failed") else {"results": listed}
     found._execute_module = lambda **_arguments: answer
     names = [each["inventory_hostname"] for each in hosts or [host("a")]]
     hostvars = dict(zip(names, hosts or [host("a")]))
-    result: Data = found.run(task_vars={"hostvars": hostvars, "ansible_play_hosts": names})
+    result: Data = found.run(task_vars={"hostvars": hostvars, "ansible_play_hosts": names, **variables})
     return result
 
 
@@ -156,7 +158,7 @@ NO_CLIENT = {"failed": True, "msg": "Failed to import the required Python librar
     [
         (AWAY, {}, "the cluster cannot be read: Connection refused", False),
         (AWAY, {"may_be_missing": True}, "", True),
-        (NO_CLIENT, {"on_controller": False}, "", True),
+        (NO_CLIENT, ON_SERVER, "", True),
         (NO_CLIENT, {}, "the controller's Python lacks the library kubernetes", False),
     ],
 )
@@ -193,7 +195,10 @@ def off(**changes: t.Any) -> Data:
 
 @pytest.fixture(name="dra")
 def fixture_dra(run: t.Callable[..., Data]) -> t.Callable[..., Data]:
-    return lambda module, cluster, **given: run(module, cluster, **{"allocator": "dra", "variables": off(), **given})
+    def run_with_dra(module: t.Any, cluster: Cluster, variables: t.Optional[Data] = None, **given: t.Any) -> Data:
+        return run(module, cluster, variables={"gpu_cluster_allocator": "dra", **(variables or off())}, **given)
+
+    return run_with_dra
 
 
 CHANGED = [{"uuid": gpu(0)["uuid"], "mode": {"before": False, "desired": True}, "reset_required": False, "kept": []}]
@@ -259,7 +264,7 @@ def test_the_kubelet_plugin_is_paused_after_its_clients(dra: t.Callable[..., Dat
     paused = [sorted(each["metadata"].get("labels", {})) for each in cluster.patches]
     assert paused == [[], [DEPLOY + "dcgm-dra"], [DEPLOY + "dra-driver"]]
     assert cluster.node
-    record = drain_record.read(cluster.node)
+    record = drain_record.read_record(cluster.node)
     assert record and record.labels == labels and record.drained
     cluster.started, cluster.slices = plugin("new"), [resource_slice(gpu(0)["uuid"])]
     assert "failed" not in dra(gpu_cluster_return, cluster)

@@ -53,9 +53,15 @@ def test_drain_and_return(run: t.Callable[..., Data]) -> None:
     result = run(gpu_cluster_return, cluster)
     assert result["changed"] and "failed" not in result
     assert cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
-    assert not cluster.node["spec"]["unschedulable"] and record.read(cluster.node) is None
+    assert not cluster.node["spec"]["unschedulable"] and record.read_record(cluster.node) is None
     assert run(gpu_cluster_return, cluster)["changed"] is False
     assert len(cluster.patches) == 4  # the repeated drain has written nothing
+
+
+def test_variables_that_are_invalid(run: t.Callable[..., Data]) -> None:
+    for module in (gpu_cluster_drain, gpu_cluster_return):
+        result = run(module, Cluster(node("a"), user("train")), pods="some")
+        assert result["failed"] and result["msg"].startswith("value of gpu_cluster_drain_pods must be one of")
 
 
 def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
@@ -86,7 +92,7 @@ def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
         "a: after 20 seconds, node a is not drained: pod gpu-operator/train: %s. The node is in service, and its GPUs were not "
         "changed" % BUDGET
     )
-    assert cluster.node and not cluster.node["spec"]["unschedulable"] and record.read(cluster.node) is None
+    assert cluster.node and not cluster.node["spec"]["unschedulable"] and record.read_record(cluster.node) is None
     assert len(cluster.pods) == 1 and result["evicted"] == []
 
 
@@ -374,12 +380,12 @@ def test_a_run_that_continues_an_eviction_does_not_wait_for_the_evicted_pods(run
     ]
     cluster = Cluster(node("a"), pod)
     cluster.controller = {"metadata": {"uid": "rs"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
-    (workload,) = workloads.counted(workloads.of([pod]), [[cluster.controller]])
+    (workload,) = workloads.counted(workloads.workloads_of([pod]), [[cluster.controller]])
     cluster.write(record.cordon(cluster.node or {}, ENDED, [workload]))
     pod["metadata"]["deletionTimestamp"] = "2026-11-25T00:00:00Z"
     cluster.controller["status"] = {}  # the new pod finds no other node
     assert "failed" not in run(gpu_cluster_drain, cluster)
-    assert record.read(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
+    assert record.read_record(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
 
 
 def test_undo_returns_no_node_that_was_removed_before(run: t.Callable[..., Data]) -> None:

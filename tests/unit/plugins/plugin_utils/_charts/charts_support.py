@@ -46,7 +46,9 @@ def plan(
 ) -> Planned:
     variables = {**(OWN if role == "gpu_operator" else PLUGIN), **(own or {})}
     objects = {"nodes": {"resources": [node("a"), node("b")]}, **(cluster or {})}
-    return charts_plan.plan(Installation(CHARTS[role], variables, **others), hosts or (A, B), Cluster(**objects))
+    return charts_plan.plan_installation(
+        Installation(CHARTS[role], variables, **others), hosts or (A, B), Cluster(**objects)
+    )
 
 
 def built(found: Planned) -> Plan:

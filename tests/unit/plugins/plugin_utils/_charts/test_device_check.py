@@ -82,7 +82,7 @@ class Api:
 
 
 def check(api: Api, options: JobOptions = OPTIONS) -> Checked:
-    return device_check.check(t.cast(t.Any, api), {"a": ExpectedNode({"nvidia.com/gpu": 2})}, options)
+    return device_check.check_devices(t.cast(t.Any, api), {"a": ExpectedNode({"nvidia.com/gpu": 2})}, options)
 
 
 def mig(uuid: str) -> str:

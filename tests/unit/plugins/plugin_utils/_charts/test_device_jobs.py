@@ -22,7 +22,7 @@ GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def jobs(expected: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return device_jobs.jobs({name: ExpectedNode(each) for name, each in expected.items()}, pods, "check", OPTIONS)
+    return device_jobs.check_jobs({name: ExpectedNode(each) for name, each in expected.items()}, pods, "check", OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -74,7 +74,7 @@ def test_pods_have_no_privileges() -> None:
 
 
 def test_the_default_runtime_needs_no_class() -> None:
-    (job,) = device_jobs.jobs({"a": ExpectedNode({GPU: 1})}, [], "check", OPTIONS._replace(runtime_class=""))
+    (job,) = device_jobs.check_jobs({"a": ExpectedNode({GPU: 1})}, [], "check", OPTIONS._replace(runtime_class=""))
     assert "runtimeClassName" not in job["spec"]["template"]["spec"]
 
 
@@ -89,23 +89,25 @@ def test_all_pods_must_have_listed_devices() -> None:
     (job,) = jobs({"a": {MIG: 2}})
     pods = [ran("p"), ran("q")]
     expected = "a: 1 of 2 pods with %s have listed their devices" % MIG
-    assert device_jobs.missing([job], pods, {"p": log("MIG-1"), "q": "No devices found"}) == [expected]
-    assert device_jobs.missing([job], pods, {"p": log("MIG-1"), "q": log("MIG-2")}) == []
-    assert device_jobs.missing([job], [ran("p"), ran("q", "b")], {"p": log("MIG-1"), "q": log("MIG-2")}) == [expected]
+    assert device_jobs.jobs_without_result([job], pods, {"p": log("MIG-1"), "q": "No devices found"}) == [expected]
+    assert device_jobs.jobs_without_result([job], pods, {"p": log("MIG-1"), "q": log("MIG-2")}) == []
+    assert device_jobs.jobs_without_result(
+        [job], [ran("p"), ran("q", "b")], {"p": log("MIG-1"), "q": log("MIG-2")}
+    ) == [expected]
 
 
 def test_each_pod_gets_another_device() -> None:
     logs = {"p": log("MIG-1"), "q": log("MIG-2"), "r": log("MIG-2", gpu="GPU-2")}
-    found, problems = device_jobs.devices([ran("p"), ran("q")], logs, {}, "mixed")
+    found, problems = device_jobs.listed_devices([ran("p"), ran("q")], logs, {}, "mixed")
     assert ([each.uuid for each in found], problems) == (["MIG-1", "MIG-2"], [])
-    _found, problems = device_jobs.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed")
+    _found, problems = device_jobs.listed_devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed")
     assert problems == ["%s: 2 pods got the same device MIG-2" % name for name in "ab"]
 
 
 def test_pods_share_a_device_that_is_shared() -> None:
     pods, logs = [ran("p"), ran("q"), ran("r")], dict.fromkeys("pqr", log("MIG-1"))
-    assert device_jobs.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 3})}, "mixed")[1] == []
-    assert device_jobs.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 2})}, "mixed")[1] == [
+    assert device_jobs.listed_devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 3})}, "mixed")[1] == []
+    assert device_jobs.listed_devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 2})}, "mixed")[1] == [
         "a: 3 pods got the same device MIG-1"
     ]
 
@@ -126,14 +128,14 @@ def test_pods_share_a_device_that_is_shared() -> None:
     ],
 )
 def test_the_device_of_a_pod(resource: str, strategy: str, output: str, uuid: str) -> None:
-    found, problems = device_jobs.devices([ran("p", resource=resource)], {"p": output}, {}, strategy)
+    found, problems = device_jobs.listed_devices([ran("p", resource=resource)], {"p": output}, {}, strategy)
     assert [each.uuid for each in found] == [uuid] * bool(uuid)
     assert bool(problems) != bool(uuid)
 
 
 def test_a_pod_needs_a_mig_device_if_the_node_has_a_profile() -> None:
     """With the strategy single, the resource does not show it."""
-    (problem,) = device_jobs.devices(
+    (problem,) = device_jobs.listed_devices(
         [ran("p", resource=GPU)], {"p": log()}, {"a": ExpectedNode(profile="7g.40gb")}, "single"
     )[1]
     assert "should list one device" in problem

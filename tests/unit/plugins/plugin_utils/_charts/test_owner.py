@@ -52,13 +52,13 @@ MIG_PAUSE = {PLUGIN: "paused-for-mig-change", "nvidia.com/gpu.deploy.dcgm": "pau
     ],
 )
 def test_labels_of_others(labels: t.Dict[str, str], owner: str, words: t.Sequence[str]) -> None:
-    found = charts_owner.of_node(node("a", **labels), owner)
+    found = charts_owner.label_problems(node("a", **labels), owner)
     assert len(found) == len(words)
     assert all(word in problem for word, problem in zip(words, found))
 
 
 def test_the_remedy_restores_every_paused_component() -> None:
-    (problem,) = charts_owner.of_node(node("a", **MIG_PAUSE), "host")
+    (problem,) = charts_owner.label_problems(node("a", **MIG_PAUSE), "host")
     assert problem.endswith(
         "kubectl label node a --overwrite nvidia.com/gpu.deploy.dcgm=true nvidia.com/gpu.deploy.device-plugin=true"
     )
@@ -72,7 +72,7 @@ GATES = [{"name": "FEATURE_GATES", "value": "A=true,DynamicMIG=true"}]
 
 def conflicts(role: str, daemonsets: t.Sequence[Data], policies: t.Sequence[Data]) -> t.List[str]:
     own = CHARTS[role].conflicts(("ns", "release"), daemonsets, policies)
-    return [*charts_owner.conflicts(role, daemonsets), *own]
+    return [*charts_owner.common_conflicts(role, daemonsets), *own]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_components_that_an_interrupted_run_of_this_collection_paused() -> None:
     paused["metadata"]["annotations"] = {
         record.RECORD: record.Record(True, labels={"nvidia.com/gpu.deploy.dcgm": "true"}).text()
     }
-    assert charts_owner.of_node(paused, "host") == []
+    assert charts_owner.label_problems(paused, "host") == []
     paused["metadata"]["annotations"] = {record.RECORD: "damaged"}
-    (problem,) = charts_owner.of_node(paused, "host")
+    (problem,) = charts_owner.label_problems(paused, "host")
     assert "is damaged" in problem

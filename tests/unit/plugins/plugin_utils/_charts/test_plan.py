@@ -111,7 +111,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             "a",
             "device_plugin_values has the unknown key migStrategi",
         ),
-        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager is part of the GPU operator"),
+        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "has no MIG manager: use the role gpu_operator"),
         ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
     ],
 )
@@ -403,8 +403,8 @@ def test_old_device_plugins_are_restarted() -> None:
 
 def test_the_runtime_class_of_the_variable_is_read() -> None:
     own = {**PLUGIN, "runtime_class": "other"}
-    assert inputs.requests(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
-    assert inputs.requests(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
+    assert inputs.objects_to_read(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
+    assert inputs.objects_to_read(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ def test_a_variable_sets_a_value_that_every_release_has(role: str, chart: t.Any,
         found = []
         for given in two(role, row):
             values = chart.values(*inputs(role, release, **{row.variable: given}))
-            assert charts_releases.problems(values, charts_releases.keys(chart.CHART, release), "v") == []
-            found.append(charts_releases.value(values, row.path))
+            assert charts_releases.value_problems(values, charts_releases.keys(chart.CHART, release), "v") == []
+            found.append(charts_releases.value_at(values, row.path))
         assert None not in found and found[0] != found[1]
 
 
@@ -119,10 +119,10 @@ def test_a_variable_sets_a_value_that_every_release_has(role: str, chart: t.Any,
 def test_a_value_contradicts_its_variable_or_replaces_it(role: str, chart: t.Any, row: Value) -> None:
     given, other = two(role, row)
     release = "26.7" if chart is operator_values else "0.20"
-    replaced = charts_releases.value(chart.values(*inputs(role, release, **{row.variable: other})), row.path)
+    replaced = charts_releases.value_at(chart.values(*inputs(role, release, **{row.variable: other})), row.path)
     both = inputs(role, release, **{row.variable: given, "values": overriding(row.path, replaced)})
     found = chart.problems(*both)
-    assert charts_releases.value(chart.values(*both), row.path) == replaced
+    assert charts_releases.value_at(chart.values(*both), row.path) == replaced
     assert [problem.startswith("%s_values.%s is " % (role, row.path)) for problem in found] == (
         [] if row.replaceable else [True]
     )
@@ -149,7 +149,7 @@ def test_an_empty_variable_leaves_the_default_of_the_chart() -> None:
 def test_the_computed_values_are_keys_of_each_release(release: str, owner: str, installer: str) -> None:
     given = operator(release=release, owner=owner, toolkit=installer, rke2=True, sharing=True, mig_unused=True)
     keys = charts_releases.keys("gpu-operator", release)
-    assert charts_releases.problems(operator_values.values(*given), keys, "v") == []
+    assert charts_releases.value_problems(operator_values.values(*given), keys, "v") == []
     assert operator_values.problems(*given) == []
 
 
@@ -157,7 +157,7 @@ def test_the_computed_values_are_keys_of_each_release(release: str, owner: str, 
 def test_the_computed_values_of_the_device_plugin_are_keys_of_each_release(release: str) -> None:
     keys = charts_releases.keys("nvidia-device-plugin", release)
     given = plugin(release=release, sharing=True)
-    assert charts_releases.problems(device_plugin_values.values(*given), keys, "v") == []
+    assert charts_releases.value_problems(device_plugin_values.values(*given), keys, "v") == []
 
 
 def test_what_the_host_provides_is_switched_off() -> None:

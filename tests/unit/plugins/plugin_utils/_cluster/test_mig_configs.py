@@ -29,19 +29,19 @@ HOST = Host("a", gpus=[gpu(0), gpu(1), gpu(2)], layout=LAYOUT)
 
 def test_each_gpu_is_in_one_entry() -> None:
     """mig-parted applies every entry that matches a GPU, so that later ones would undo earlier ones in each run."""
-    assert mig_configs.entries(HOST) == ENTRIES
+    assert mig_configs.layout_entries(HOST) == ENTRIES
 
 
 def test_uuids_become_indices() -> None:
     uuid = gpu(1)["uuid"]
     host = HOST._replace(layout=[{"devices": uuid, "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}])
-    assert mig_configs.entries(host) == [{"devices": [1], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}]
+    assert mig_configs.layout_entries(host) == [{"devices": [1], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}]
 
 
 def test_the_name_is_about_the_content() -> None:
-    name = mig_configs.name(ENTRIES)
-    assert name == mig_configs.name(mig_configs.entries(HOST))
-    assert name != mig_configs.name(ENTRIES[:1])
+    name = mig_configs.config_name(ENTRIES)
+    assert name == mig_configs.config_name(mig_configs.layout_entries(HOST))
+    assert name != mig_configs.config_name(ENTRIES[:1])
     assert name == "gpufleet-eb33f5b885bc"  # nodes have it as a label: another one would relabel them all
 
 
@@ -93,12 +93,12 @@ def test_a_damaged_config_map_is_replaced(existing: object) -> None:
 )
 def test_a_change_of_the_label_removes_the_old_state(labels: t.Dict[str, str], changed: bool) -> None:
     wanted = {"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": None} if changed else {}
-    assert mig_configs.patch(labels, "x") == wanted
+    assert mig_configs.label_patch(labels, "x") == wanted
 
 
 def test_labels_are_removed_only_if_they_exist() -> None:
-    assert mig_configs.removal({"a": "b"}) == {}
-    assert mig_configs.removal({"nvidia.com/mig.config": "x"}) == {
+    assert mig_configs.label_removal({"a": "b"}) == {}
+    assert mig_configs.label_removal({"nvidia.com/mig.config": "x"}) == {
         "nvidia.com/mig.config": None,
         "nvidia.com/mig.config.state": None,
     }

@@ -94,7 +94,7 @@ def test_a_host_that_reports_the_name_of_another_node() -> None:
     ],
 )
 def test_expected_resources(host: Host, strategy: str, resources: t.Optional[t.Dict[str, int]]) -> None:
-    assert cluster_nodes.expected(host, strategy) == resources
+    assert cluster_nodes.expected_resources(host, strategy) == resources
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_expected_resources(host: Host, strategy: str, resources: t.Optional[t.D
 )
 def test_layouts_that_a_strategy_does_not_support(layout: t.Any, strategy: str, words: str) -> None:
     with pytest.raises(LayoutError, match=words):
-        cluster_nodes.expected(Host("a", gpus=[gpu(0), gpu(1)], layout=layout), strategy)
+        cluster_nodes.expected_resources(Host("a", gpus=[gpu(0), gpu(1)], layout=layout), strategy)
 
 
 def test_unused_instances_under_none_give_a_warning() -> None:

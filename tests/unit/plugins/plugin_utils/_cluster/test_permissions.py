@@ -10,14 +10,14 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import perm
 
 
 def test_the_permissions_of_both_methods() -> None:
-    found = permissions.of_chart("gpus", "helm_chart", changes=True, drain=False, check_pods=False)
+    found = permissions.chart_permissions("gpus", "helm_chart", changes=True, drain=False, check_pods=False)
     assert {"namespace": "kube-system", "verb": "create", "group": "helm.cattle.io", "resource": "helmcharts"} in found
     name = {"namespace": "gpus", "name": "gpufleet-mig-configs"}
     assert {**name, "verb": "patch", "group": "", "resource": "configmaps"} in found
     assert not {"jobs", "clusterroles", "replicasets"}.intersection(each["resource"] for each in found)
-    only = permissions.of_chart("gpus", "helm_chart", changes=False, drain=False, check_pods=False)
+    only = permissions.chart_permissions("gpus", "helm_chart", changes=False, drain=False, check_pods=False)
     assert {each["verb"] for each in only} == {"get", "list"}
-    more = permissions.of_chart("gpus", "helm", changes=True, drain=True, check_pods=True)
+    more = permissions.chart_permissions("gpus", "helm", changes=True, drain=True, check_pods=True)
     assert {each["resource"] for each in more} >= {"jobs", "clusterroles", "replicasets"}
     assert {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"} in more
-    assert len(permissions.reviews(more)) == len(more)
+    assert len(permissions.access_reviews(more)) == len(more)

@@ -22,7 +22,7 @@ MANAGER = pod("manager-1", "a", app="nvidia-mig-manager")
 
 
 def state(expected: ExpectedNode, found: t.Dict[str, t.Any], *pods: t.Dict[str, t.Any]) -> readiness.State:
-    return readiness.state({"a": expected}, [found, node("other")], pods)
+    return readiness.nodes_state({"a": expected}, [found, node("other")], pods)
 
 
 def test_ready() -> None:
@@ -101,7 +101,7 @@ def test_the_validator(pods: t.Sequence[t.Dict[str, t.Any]], ready: bool) -> Non
 
 
 def test_nodes_that_are_gone_or_not_ready() -> None:
-    assert readiness.state({"a": ExpectedNode()}, [], []).failed == ("a: the cluster no longer has this node",)
+    assert readiness.nodes_state({"a": ExpectedNode()}, [], []).failed == ("a: the cluster no longer has this node",)
     assert state(ExpectedNode(), node("a", ready=False)).waiting == ("a: the node is not ready",)
 
 
@@ -177,17 +177,17 @@ def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> 
     found = node("a", {"nvidia.com/gpu": "7"})
     commands = ["kubectl uncordon a"]
     assert not state(ExpectedNode(SEVEN), found, pending).ready
-    assert readiness.state({"a": ExpectedNode(SEVEN)}, [found], [pending], commands).ready
+    assert readiness.nodes_state({"a": ExpectedNode(SEVEN)}, [found], [pending], commands).ready
     # If there is another reason to wait, or the chart was not installed, the command is shown.
     reasons = (
         "pod gpu-operator-1 is not scheduled: x",
         "an interrupted run has left nodes out of service. Return one with: ",
     )
     for expected, first in ({"a": ExpectedNode({"nvidia.com/gpu": 8})}, 1), ({}, 0):
-        waits = readiness.state(expected, [found], [pending], commands).waiting[first:]
+        waits = readiness.nodes_state(expected, [found], [pending], commands).waiting[first:]
         assert waits == (reasons[0], reasons[1] + commands[0])
     pending["metadata"]["labels"] = {"helmcharts.helm.cattle.io/chart": "gpu-operator"}
-    seen = readiness.state({"a": ExpectedNode(SEVEN)}, [found], [pending], commands)
+    seen = readiness.nodes_state({"a": ExpectedNode(SEVEN)}, [found], [pending], commands)
     assert seen.failed == ("the chart is not installed, because no node accepts pod gpu-operator-1",)
     assert seen.waiting[-1] == reasons[1] + commands[0]
 
@@ -200,5 +200,7 @@ def test_device_plugins_that_read_mig_before_its_last_change() -> None:
     ]
     plugins[0]["metadata"]["uid"] = "uid-old"
     changed = {"a": 1795413700.0, "b": 1795413700.0}  # 2026-11-23T06:01:40Z
-    assert readiness.stale(plugins, changed) == [{"namespace": "gpu-operator", "name": "old", "uid": "uid-old"}]
-    assert readiness.stale([waiting("crashed", "CrashLoopBackOff", node_name="a")], changed) == []
+    assert readiness.outdated_plugins(plugins, changed) == [
+        {"namespace": "gpu-operator", "name": "old", "uid": "uid-old"}
+    ]
+    assert readiness.outdated_plugins([waiting("crashed", "CrashLoopBackOff", node_name="a")], changed) == []

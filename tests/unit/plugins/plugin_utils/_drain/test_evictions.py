@@ -20,19 +20,19 @@ DEFAULT = EvictionOptions()
 
 
 def names(pods: t.Iterable[Data], options: EvictionOptions = DEFAULT, change: Change = NOTHING) -> t.List[str]:
-    return [each["metadata"]["name"] for each in evictions.to_evict(pods, options, change)[0]]
+    return [each["metadata"]["name"] for each in evictions.pods_to_evict(pods, options, change)[0]]
 
 
 def test_the_meaning_of_kubectl_options() -> None:
     data = {"volumes": [{"emptyDir": {}}]}
     pods = [user("one"), user("set", owner="DaemonSet"), user("bare", owner=""), user("data", **data)]
     assert names(pods) == ["one"]
-    assert evictions.to_evict(pods, EvictionOptions(), NOTHING)[1] == [
+    assert evictions.pods_to_evict(pods, EvictionOptions(), NOTHING)[1] == [
         "pod gpu-operator/bare has no controller that would replace it (see gpu_cluster_drain_force)",
         "pod gpu-operator/data has data in an emptyDir volume (see gpu_cluster_drain_delete_emptydir_data)",
     ]
     assert names(pods, EvictionOptions(force=True, delete_emptydir_data=True)) == ["one", "bare", "data"]
-    (problem,) = evictions.to_evict(pods[:2], EvictionOptions(ignore_daemonsets=False), NOTHING)[1]
+    (problem,) = evictions.pods_to_evict(pods[:2], EvictionOptions(ignore_daemonsets=False), NOTHING)[1]
     assert problem.startswith("pod gpu-operator/set belongs to a DaemonSet")
 
 

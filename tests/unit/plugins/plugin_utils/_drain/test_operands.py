@@ -26,7 +26,7 @@ def test_the_operands_that_are_paused() -> None:
     now = node("a", **{DEPLOY + "device-plugin": "paused-for-mig-change", DEPLOY + "dcgm": "false"})
     client = user("client", owner="DaemonSet", nodeSelector={DEPLOY + "device-plugin": "true"})
     other = user("other", owner="DaemonSet", nodeSelector={DEPLOY + "dcgm": "false"})
-    assert operands.paused(now, [client, other, user("web")]) == [pod_of(client)]
+    assert operands.pods_of_paused(now, [client, other, user("web")]) == [pod_of(client)]
 
 
 @pytest.mark.parametrize("standalone", [{"app.kubernetes.io/name": "nvidia-device-plugin"}, MANIFEST])
@@ -38,7 +38,7 @@ def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin(standalone: 
     assert operands.unready(ready, [plugin("new")], {"nvidia.com/gpu": 2}, [], operator) != []
     old, new = plugin("old", **standalone), plugin("new", **standalone)
     plain = node("a", {"nvidia.com/gpu": "7"})
-    assert operands.outdated(plain, [old, user("web")]) == [old]
+    assert operands.outdated_pods(plain, [old, user("web")]) == [old]
     gfd = plugin("nvidia-device-plugin-gpu-feature-discovery-x", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
     assert operands.unready(plain, [old, gfd], wanted, [old], ()) == ["a: the device plugin is not ready"]
     assert operands.unready(plain, [old, new], wanted, [old], ()) == []
@@ -47,8 +47,8 @@ def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin(standalone: 
 def test_the_validator_of_the_operator_must_be_ready_again() -> None:
     labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
     validator = plugin("v", app="nvidia-operator-validator")
-    assert operands.outdated(labelled, [validator]) == [validator]
-    components = operands.deployed(labelled, [daemonset("operator-validator")])
+    assert operands.outdated_pods(labelled, [validator]) == [validator]
+    components = operands.deployed_components(labelled, [daemonset("operator-validator")])
     assert operands.unready(labelled, [validator], None, [], components) == []
     message = ["a: nvidia-operator-validator is not ready"]
     assert operands.unready(labelled, [validator], None, [validator], components) == message
@@ -62,14 +62,14 @@ def test_labels_that_an_uninstalled_operator_left_prove_nothing() -> None:
     labels = {DEPLOY + "operator-validator": "true", DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false"}
     left = node("a", {"nvidia.com/gpu": "7"}, **labels)
     others = [daemonset("device-plugin"), daemonset("dcgm"), {"spec": {"template": {"spec": {}}}}]
-    assert operands.deployed(left, []) == set()
-    assert operands.deployed(left, others) == {"device-plugin"}
+    assert operands.deployed_components(left, []) == set()
+    assert operands.deployed_components(left, others) == {"device-plugin"}
 
 
 def test_the_strategy_of_a_node() -> None:
-    assert operands.strategy(node("a", **{"nvidia.com/mig.strategy": "mixed"})) == "mixed"
-    assert operands.strategy(node("a", **{"nvidia.com/gpu.product": "x"})) == "none"
-    assert operands.strategy(node("a")) == ""
+    assert operands.plugin_strategy(node("a", **{"nvidia.com/mig.strategy": "mixed"})) == "mixed"
+    assert operands.plugin_strategy(node("a", **{"nvidia.com/gpu.product": "x"})) == "none"
+    assert operands.plugin_strategy(node("a")) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_the_strategy_of_a_node_without_feature_discovery(
 ) -> None:
     found = plugin("plugin", **labels)
     found["spec"]["containers"][0].update(container)
-    assert operands.strategy(node("a"), [found]) == strategy
+    assert operands.plugin_strategy(node("a"), [found]) == strategy
 
 
 def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -> None:
     """A reboot destroys instances, and the state of the configuration would remain success."""
     manager = plugin("m", **MIG_MANAGER)
-    assert operands.outdated(node("a"), [manager]) == [manager]
+    assert operands.outdated_pods(node("a"), [manager]) == [manager]
     applying = node("a", **{"nvidia.com/mig.config.state": "pending"})
-    assert operands.outdated(applying, [manager]) == []
+    assert operands.outdated_pods(applying, [manager]) == []
     state = {"nvidia.com/mig.config.state": None}
-    assert operands.unconfirmed([manager]) == {"metadata": {"labels": state}} and operands.unconfirmed([]) == {}
+    assert operands.state_removal([manager]) == {"metadata": {"labels": state}} and operands.state_removal([]) == {}
     labels = {"nvidia.com/mig.config": "x"}
     new = [plugin("new", **MIG_MANAGER)]
     assert operands.unready(node("a", **labels), new, None, [manager], ()) == ["a: MIG configuration not applied yet"]
@@ -120,7 +120,7 @@ def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -
     ],
 )
 def test_the_order_of_the_pause(by_operator: bool, uses_dra: bool, groups: t.List[t.Sequence[str]]) -> None:
-    assert operands.to_pause(by_operator, uses_dra) == groups
+    assert operands.components_to_pause(by_operator, uses_dra) == groups
 
 
 SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
@@ -134,7 +134,12 @@ HOST = Host("a", gpus=[gpu(0)], layout=SEVEN)
         ("mixed", {}, True, {"nvidia.com/mig-1g.10gb": 7}),
         ("mixed", {}, False, None),  # a later task changes the layout
         ("", {}, True, None),
-        ("single", {mig_configs.LABEL: mig_configs.name(mig_configs.entries(HOST))}, False, {"nvidia.com/gpu": 7}),
+        (
+            "single",
+            {mig_configs.LABEL: mig_configs.config_name(mig_configs.layout_entries(HOST))},
+            False,
+            {"nvidia.com/gpu": 7},
+        ),
         ("single", {mig_configs.LABEL: "other"}, True, None),
         ("single", {"nvidia.com/device-plugin.config": "other"}, True, None),  # it may share the GPUs
     ],

@@ -39,7 +39,7 @@ def resume(item: Data) -> Data:
 
 def record(item: Data) -> t.Optional[Record]:
     """As if it was written when this module was imported."""
-    found = drain_record.read(item)
+    found = drain_record.read_record(item)
     return found and found._replace(run=found.run._replace(written=RUN.written))
 
 
@@ -79,7 +79,7 @@ def test_the_record_is_renewed_while_a_run_waits(monkeypatch: pytest.MonkeyPatch
     later = time.time() + 1000
     monkeypatch.setattr(drain_record.time, "time", lambda: later)
     now = patched(now, drain_record.keep(now, RUN))
-    found = drain_record.read(now)
+    found = drain_record.read_record(now)
     assert found and found.run.written == int(later) and drain_record.keep(now, RUN) == {}
 
 
@@ -88,7 +88,7 @@ def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
     web = train._replace(name="web", uid="2", ready=1)
     now = patched(node("a"), drain_record.cordon(node("a"), RUN, [train]))
     now = patched(now, drain_record.cordon(now, RUN, [train._replace(ready=1), web]))
-    known = drain_record.read(now)
+    known = drain_record.read_record(now)
     assert known and known.workloads == [train, web]
 
 
@@ -98,7 +98,7 @@ def test_a_foreign_cordon_remains() -> None:
     now = patched(before, cordon(before))
     assert record(now) == Record(False, workloads=[], run=RUN)
     now = patched(now, drain_record.uncordon(now))
-    assert now["spec"]["unschedulable"] and drain_record.read(now) is None
+    assert now["spec"]["unschedulable"] and drain_record.read_record(now) is None
 
 
 @pytest.mark.parametrize("step", [cordon, pause, lambda item: drain_record.keep(item, RUN)])
@@ -168,7 +168,7 @@ def test_a_damaged_record(text: str) -> None:
     damaged = node("a")
     damaged["metadata"]["annotations"] = {drain_record.RECORD: text}
     with pytest.raises(ValueError, match="the annotation .* of node a is damaged") as caught:
-        drain_record.read(damaged)
+        drain_record.read_record(damaged)
     assert len(str(caught.value)) < 600
 
 

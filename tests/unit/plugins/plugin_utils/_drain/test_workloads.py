@@ -43,12 +43,12 @@ def job(ready: int, active: int) -> t.List[Data]:
 
 def test_the_controllers_of_pods() -> None:
     custom = owned(pod("d"), "PyTorchJob", "custom")
-    assert workloads.of([owned(pod("a")), owned(pod("b")), pod("bare"), custom]) == [TRAIN]
+    assert workloads.workloads_of([owned(pod("a")), owned(pod("b")), pod("bare"), custom]) == [TRAIN]
     ended = owned(pod("e"))
     ended["status"] = {"phase": "Failed", "reason": "Evicted"}
-    assert workloads.of([ended]) == []  # the controller has replaced it
-    assert workloads.of([owned(pod("a"))], [READY]) == []  # recorded when it had all its pods
-    assert workloads.requests([TRAIN]) == [
+    assert workloads.workloads_of([ended]) == []  # the controller has replaced it
+    assert workloads.workloads_of([owned(pod("a"))], [READY]) == []  # recorded when it had all its pods
+    assert workloads.objects_to_read([TRAIN]) == [
         {"api_version": "apps/v1", "kind": "ReplicaSet", "name": "train", "namespace": "gpu-operator"}
     ]
 
@@ -64,7 +64,7 @@ def test_an_owner_that_is_no_known_controller_is_ignored(field: str, value: t.Op
     """Whoever may create a pod can write any: it would become the path of a request, or one that is not allowed."""
     forged = owned(pod("a"))
     forged["metadata"]["ownerReferences"][1][field] = value
-    assert workloads.of([forged, owned(pod("b"))]) == [TRAIN]
+    assert workloads.workloads_of([forged, owned(pod("b"))]) == [TRAIN]
 
 
 def test_only_what_was_ready_must_be_ready_again() -> None:
@@ -101,4 +101,4 @@ def test_workloads_that_lack_pods_already() -> None:
 
 def test_why_pods_do_not_run() -> None:
     crashed, other = owned(waiting("b", "CrashLoopBackOff", last=1)), owned(waiting("c", "X"), name="other")
-    assert workloads.reasons(TRAIN, [pod("a"), crashed, other]) == ["container main of pod b ended with status 1"]
+    assert workloads.pod_problems(TRAIN, [pod("a"), crashed, other]) == ["container main of pod b ended with status 1"]

@@ -49,7 +49,7 @@ def host(sharing: object, layout: object = None, name: str = "a") -> Host:
 @pytest.mark.parametrize("nothing", [None, {}])
 def test_gpus_are_not_shared_by_default(nothing: object) -> None:
     assert layout_sharing.parse(nothing) is None
-    assert cluster_nodes.expected(host(nothing), "mixed") == {MIG: 7}
+    assert cluster_nodes.expected_resources(host(nothing), "mixed") == {MIG: 7}
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_values_that_are_refused(value: object, words: str) -> None:
     ],
 )
 def test_what_a_node_advertises(sharing: Data, layout: object, strategy: str, advertised: Data) -> None:
-    assert cluster_nodes.expected(host(sharing, layout), strategy) == advertised
+    assert cluster_nodes.expected_resources(host(sharing, layout), strategy) == advertised
     assert set(layout_sharing.replicas(layout_sharing.parse(sharing))) == set(advertised)
 
 
 def test_resources_that_are_not_named_are_not_shared() -> None:
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
-    assert cluster_nodes.expected(host(slices(), layout), "mixed") == {MIG: 16, "nvidia.com/mig-3g.40gb": 1}
+    assert cluster_nodes.expected_resources(host(slices(), layout), "mixed") == {MIG: 16, "nvidia.com/mig-3g.40gb": 1}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_config_map_label_and_chart() -> None:
     planned = shared(host(slices()), host({}, name="b"), a=node("a"), b=node("b"))
     (config_map,), found = written(planned, "ConfigMap"), built(planned).serialized()
     (change,) = found["plugin_labels"]
-    assert change == {"node": "a", "labels": {LABEL: mig_configs.name(slices())}}
+    assert change == {"node": "a", "labels": {LABEL: mig_configs.config_name(slices())}}
     texts = {key: yaml.safe_load(text) for key, text in config_map["data"].items()}
     assert texts == {"default": {"version": "v1"}, change["labels"][LABEL]: {"version": "v1", "sharing": slices()}}
     values = {"name": config_map["metadata"]["name"], "default": "default"}
-    assert releases.value(found["values"], "devicePlugin.config") == values
+    assert releases.value_at(found["values"], "devicePlugin.config") == values
     assert found["expected"]["a"]["replicas"] == {MIG: 4}
     plugin = plan(host(slices()), role="device_plugin")
     (other,) = written(plugin, "ConfigMap")
@@ -154,7 +154,7 @@ def test_a_value_of_ansibles_own_type() -> None:
 
 
 def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label() -> None:
-    labelled = node("a", **{LABEL: mig_configs.name(slices())})
+    labelled = node("a", **{LABEL: mig_configs.config_name(slices())})
     assert built(shared(host(slices()), a=labelled)).plugin_labels == []
     ended = shared(host({}), a=labelled)
     assert built(ended).plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
@@ -164,7 +164,7 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
 @pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
 def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> None:
     """They would not share the GPUs any more before the nodes are drained."""
-    labelled = node("a", {MIG: "28"}, **{LABEL: mig_configs.name(slices())})
+    labelled = node("a", {MIG: "28"}, **{LABEL: mig_configs.config_name(slices())})
     shares = {
         "nodes": {"resources": [labelled]},
         "plugin_config_map": {"resources": [{"metadata": {}, "data": {"default": ""}}]},
@@ -189,7 +189,7 @@ def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     found = plan(host({}), cluster=cluster)
     (config_map,) = written(found, "ConfigMap")
     assert config_map["data"] == {"default": "version: v1\n", **former}
-    assert releases.value(built(found).values, "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
+    assert releases.value_at(built(found).values, "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
 
 
 def test_the_label_of_another_owner_is_not_replaced() -> None:
@@ -237,7 +237,7 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
     item = node("a", {MIG: str(gpus)})
     item["metadata"]["annotations"] = {"gpufleet.node/out-of-service": record} if record else {}
     found = built(shared(host(sharing), drain=True, a=item)).serialized()
-    labels = [{"node": "a", "labels": {LABEL: mig_configs.name(sharing)}}] if sharing else []
+    labels = [{"node": "a", "labels": {LABEL: mig_configs.config_name(sharing)}}] if sharing else []
     assert found["plugin_labels"] == ([] if later else labels)
     assert ("a" in found["expected"]) is not later
     if later:
@@ -247,11 +247,11 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
 
 @pytest.mark.parametrize(
     ("label", "resources"),
-    [(None, {MIG: 7}), (mig_configs.name(slices()), {MIG: 28}), ("any", None)],
+    [(None, {MIG: 7}), (mig_configs.config_name(slices()), {MIG: 28}), ("any", None)],
 )
 def test_the_sharing_in_effect(label: str | None, resources: Data | None) -> None:
-    current = plugin_configs.in_effect(host(slices()), node("a", **({LABEL: label} if label else {})))
-    assert (current and cluster_nodes.expected(current, "mixed")) == resources
+    current = plugin_configs.host_as_shared(host(slices()), node("a", **({LABEL: label} if label else {})))
+    assert (current and cluster_nodes.expected_resources(current, "mixed")) == resources
 
 
 @pytest.mark.parametrize(("config_map", "known"), [(plugin_configs.CONFIG_MAP, True), ("theirs", False), (None, True)])
@@ -261,7 +261,7 @@ def test_the_default_configuration_of_someone_else_may_share_gpus(config_map: st
         variables = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "NODE_LABEL", "value": LABEL}]
         plugin["spec"]["initContainers"] = [{"name": "init"}, {"name": "config-manager-init", "env": variables}]
         plugin["spec"]["volumes"] = [{"name": "run", "hostPath": {}}, {"name": "a", "configMap": {"name": config_map}}]
-    found = plugin_configs.in_effect(host({}), node("a"), [plugin])
+    found = plugin_configs.host_as_shared(host({}), node("a"), [plugin])
     assert (found is not None) is known
 
 

@@ -34,7 +34,9 @@ SMALL = layout(**{"1g.5gb": 7})
 
 
 def find(*nodes: Data, **given: t.Any) -> ManagedNodes:
-    return gpu_nodes.find(nodes, NodeVariables(**{"selected": False, "strategy": "mixed", "layout": SMALL, **given}))
+    return gpu_nodes.find_nodes(
+        nodes, NodeVariables(**{"selected": False, "strategy": "mixed", "layout": SMALL, **given})
+    )
 
 
 def test_the_operator_owns_mig_on_eks() -> None:
@@ -346,7 +348,7 @@ def test_the_profile_of_bottlerocket_is_set_by_gpu_model(instance: str, wanted: 
 
 
 def test_instance_types_have_known_models() -> None:
-    types = instance_types.known()
+    types = instance_types.known_types()
     assert {model for _count, model in types.values()} - {"L40S"} <= set(layout_boards.names())
     assert all(1 <= count <= 16 for count, _model in types.values())
 
@@ -376,4 +378,4 @@ def test_instance_types_have_known_models() -> None:
     ],
 )
 def test_instance_types_of_2026(instance: str, count: int, model: str) -> None:
-    assert instance_types.models(node("a", **{TYPE: instance})) == [model] * count
+    assert instance_types.gpu_models(node("a", **{TYPE: instance})) == [model] * count

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_devices, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra_support import (
     PLUGIN,
@@ -38,21 +38,25 @@ def host(*gpus: Data, **changes: t.Any) -> Host:
 
 def test_the_published_devices_are_those_of_the_newest_generation() -> None:
     found = [resource_slice("MIG-1"), resource_slice("MIG-2", generation=2), resource_slice("MIG-9", name="b")]
-    assert dra.published(found, "a") == {"gpu-0-mig-mig-2": dra.Device("MIG-2", SMALL)}
+    assert dra_devices.published(found, "a") == {"gpu-0-mig-mig-2": dra_devices.Device("MIG-2", SMALL)}
 
 
 @pytest.mark.parametrize("found", [[], [resource_slice("MIG-1", name="b")], [resource_slice("MIG-1", count=2)]])
 def test_what_is_not_published_completely_is_unknown(found: t.List[Data]) -> None:
-    assert dra.published(found, "a") is None
-    (text,) = dra.differences(host(mig(0, "MIG-1")), "a", found)
+    assert dra_devices.published(found, "a") is None
+    (text,) = dra_devices.differences(host(mig(0, "MIG-1")), "a", found)
     assert text.startswith("a: the DRA driver has not published its devices. Check its pod on the node")
 
 
 def test_a_gpu_in_mig_mode_is_published_only_through_its_mig_devices() -> None:
     """A GPU that is only on the PCI bus is not published either."""
-    found = dra.present(host(mig(0, "MIG-1"), mig(1), gpu(2, current=False), gpu(3, current=None)))
-    assert found == [dra.Device("MIG-1", SMALL), dra.Device(gpu(2)["uuid"]), dra.Device(gpu(3)["uuid"])]
-    assert dra.present(host(unknown(None, None))) == []
+    found = dra_devices.present(host(mig(0, "MIG-1"), mig(1), gpu(2, current=False), gpu(3, current=None)))
+    assert found == [
+        dra_devices.Device("MIG-1", SMALL),
+        dra_devices.Device(gpu(2)["uuid"]),
+        dra_devices.Device(gpu(3)["uuid"]),
+    ]
+    assert dra_devices.present(host(unknown(None, None))) == []
 
 
 @pytest.mark.parametrize(
@@ -60,44 +64,46 @@ def test_a_gpu_in_mig_mode_is_published_only_through_its_mig_devices() -> None:
     [None, [unknown(0, "lost")], [unknown(0, "no mode", capable=True)], [unknown(0, "x", capable=True, current=True)]],
 )
 def test_unknown_gpus_are_not_compared(known: t.Optional[t.List[Data]]) -> None:
-    (reason,) = dra.differences(Host("a", gpus=known), "a", [resource_slice()])
+    (reason,) = dra_devices.differences(Host("a", gpus=known), "a", [resource_slice()])
     assert "cannot be read" in reason
 
 
 def test_devices_that_are_neither_gpus_nor_mig_devices_do_not_count() -> None:
     found = resource_slice("MIG-1", "VFIO")
     found["spec"]["devices"][1]["attributes"]["type"]["string"] = "vfio"
-    assert dra.differences(host(mig(0, "MIG-1")), "a", [found]) == []
+    assert dra_devices.differences(host(mig(0, "MIG-1")), "a", [found]) == []
 
 
 def test_a_node_without_devices() -> None:
     """MIG mode without instances: nothing needs to be published."""
-    assert dra.differences(host(mig(0)), "a", []) == []
+    assert dra_devices.differences(host(mig(0)), "a", []) == []
 
 
 def test_a_node_without_the_dra_driver() -> None:
     """A server, or a node before it is installed."""
     own = host(mig(0, "MIG-1"))
-    assert dra.unready(own, node("a"), [], [], [], ()) == []
-    assert dra.unready(own, node("a", ready=False), [], [], [], ()) == ["a: the node is not ready"]
+    assert dra_devices.unready(own, node("a"), [], [], [], ()) == []
+    assert dra_devices.unready(own, node("a", ready=False), [], [], [], ()) == ["a: the node is not ready"]
     # Its pods have other labels.
-    (text,) = dra.unready(own, node("a"), [], [resource_slice("MIG-0")], [], ())
-    assert "MIG-0" in text and dra.unready(own, node("a"), [], [resource_slice("MIG-1")], [], ()) == []
-    assert len(dra.unready(own, node("a"), [], [], [], {dra.COMPONENT})) == 2  # its pod comes when it is resumed
+    (text,) = dra_devices.unready(own, node("a"), [], [resource_slice("MIG-0")], [], ())
+    assert "MIG-0" in text and dra_devices.unready(own, node("a"), [], [resource_slice("MIG-1")], [], ()) == []
+    assert (
+        len(dra_devices.unready(own, node("a"), [], [], [], {dra_devices.COMPONENT})) == 2
+    )  # its pod comes when it is resumed
 
 
 def test_differences_between_the_host_and_what_is_published() -> None:
     found = [resource_slice("MIG-1", "MIG-2")]
-    assert dra.differences(host(mig(0, "MIG-1", "MIG-2")), "a", found) == []
-    assert dra.differences(host(mig(0, "MIG-1", "MIG-3")), "a", found) == [
+    assert dra_devices.differences(host(mig(0, "MIG-1", "MIG-2")), "a", found) == []
+    assert dra_devices.differences(host(mig(0, "MIG-1", "MIG-3")), "a", found) == [
         "a: 1 of 2 devices are not published: MIG-3 (1g.10gb); 1 published devices do not exist: MIG-2 (1g.10gb). Restart "
         "the kubelet plugin of the DRA driver, or run mig.yml"
     ]
     many = mig(0, *("MIG-%d" % number for number in range(7)))
-    (text,) = dra.differences(host(many), "a", [resource_slice()])
+    (text,) = dra_devices.differences(host(many), "a", [resource_slice()])
     assert "MIG-4 (1g.10gb) and others" in text
     # The layout has the same profiles, but the instances were made again.
-    assert dra.differences(host(mig(0, "MIG-8", "MIG-9")), "a", found) != []
+    assert dra_devices.differences(host(mig(0, "MIG-8", "MIG-9")), "a", found) != []
 
 
 @pytest.mark.parametrize(
@@ -115,18 +121,20 @@ def test_differences_between_the_host_and_what_is_published() -> None:
 )
 def test_the_uuid_of_another_profile_at_the_same_place(known: str, listed: str, same: bool) -> None:
     found = [resource_slice("MIG-1 " + listed)]
-    assert (dra.differences(host(mig(0, "MIG-1 " + known)), "a", found) == []) is same
+    assert (dra_devices.differences(host(mig(0, "MIG-1 " + known)), "a", found) == []) is same
 
 
 def test_tainted_devices() -> None:
     found = resource_slice("MIG-1", "MIG-2")
     found["spec"]["devices"][0]["taints"] = [{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}]
     found["spec"]["devices"][1]["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": "NoExecute"}]
-    assert dra.tainted("a", [found]) == ["a: the DRA driver has tainted the device MIG-2 (1g.10gb): gpu.nvidia.com/xid"]
+    assert dra_devices.tainted("a", [found]) == [
+        "a: the DRA driver has tainted the device MIG-2 (1g.10gb): gpu.nvidia.com/xid"
+    ]
 
 
 def test_pods_use_the_devices_of_their_claims() -> None:
-    devices = dra.published([resource_slice("MIG-1", "MIG-2")], "a") or {}
+    devices = dra_devices.published([resource_slice("MIG-1", "MIG-2")], "a") or {}
     claims = [
         claim("mig-1", uids=("one", "two")),
         claim("mig-2", uids=("two",)),
@@ -134,12 +142,12 @@ def test_pods_use_the_devices_of_their_claims() -> None:
         claim("mig-1", uids=("network",), driver="net.example.com"),
         {"spec": {}},
     ]
-    held = dra.claimed(claims, devices, "a")
+    held = dra_devices.claimed(claims, devices, "a")
     assert held == {"one": {"MIG-1"}, "two": {"MIG-1", "MIG-2"}}
     pods = [user("one"), user("two"), user("web"), user("elsewhere")]
 
     def evicted(which: str, *changed: str) -> t.List[str]:
-        found = evictions.to_evict(pods, EvictionOptions(which), Change(changed, held))[0]
+        found = evictions.pods_to_evict(pods, EvictionOptions(which), Change(changed, held))[0]
         return [each["metadata"]["name"] for each in found]
 
     assert evicted("gpu") == ["one", "two"]
@@ -148,20 +156,20 @@ def test_pods_use_the_devices_of_their_claims() -> None:
 
 
 def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
-    held = dra.claimed([claim("mig-1")], {}, "a")
-    assert evictions.to_evict([user("train")], EvictionOptions("affected"), Change([], held))[0]
+    held = dra_devices.claimed([claim("mig-1")], {}, "a")
+    assert evictions.pods_to_evict([user("train")], EvictionOptions("affected"), Change([], held))[0]
 
 
 def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:
     old, new = pod("old", "a", **PLUGIN), pod("new", "a", **PLUGIN)
     old["metadata"]["uid"], new["metadata"]["uid"] = "old", "new"
     own, found = host(mig(0, "MIG-1")), [resource_slice("MIG-1")]
-    assert dra.unready(own, node("a"), [old, new], found, [old], ()) == []
-    assert dra.unready(own, node("a"), [old], found, [old], ()) == [
+    assert dra_devices.unready(own, node("a"), [old, new], found, [old], ()) == []
+    assert dra_devices.unready(own, node("a"), [old], found, [old], ()) == [
         "a: the kubelet plugin of the DRA driver is not ready"
     ]
-    assert dra.unready(own, node("a", ready=False), [new], found, [], ()) == ["a: the node is not ready"]
-    assert dra.unready(own, node("a"), [new], [resource_slice("MIG-0")], [], ()) != []
+    assert dra_devices.unready(own, node("a", ready=False), [new], found, [], ()) == ["a: the node is not ready"]
+    assert dra_devices.unready(own, node("a"), [new], [resource_slice("MIG-0")], [], ()) != []
 
 
 @pytest.mark.parametrize(
@@ -170,7 +178,7 @@ def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:
 )
 def test_the_kubelet_plugin_of_each_chart(labels: t.Dict[str, str]) -> None:
     found = [pod("plugin", "a", **labels), pod("controller", "a", **{"dra-driver-nvidia-gpu-component": "controller"})]
-    assert dra.plugins(found) == found[:1]
+    assert dra_devices.kubelet_plugins(found) == found[:1]
 
 
 @pytest.mark.parametrize(
@@ -186,15 +194,17 @@ def test_the_kubelet_plugin_of_each_chart(labels: t.Dict[str, str]) -> None:
 )
 def test_dynamic_mig_is_rejected(gates: t.Optional[str], rejected: bool) -> None:
     found = driver(gates)
-    assert bool(dra.dynamic_mig([found])) is rejected
+    assert bool(dra_devices.dynamic_mig([found])) is rejected
     running = {**found["spec"]["template"], "metadata": {**found["spec"]["template"]["metadata"], "name": "pod"}}
-    assert bool(dra.dynamic_mig([running])) is rejected
+    assert bool(dra_devices.dynamic_mig([running])) is rejected
 
 
 def test_the_gates_of_other_programs() -> None:
-    assert dra.dynamic_mig([driver("AllAlpha=true", app="other")]) == []
+    assert dra_devices.dynamic_mig([driver("AllAlpha=true", app="other")]) == []
 
 
 def test_whether_the_dra_driver_is_installed() -> None:
-    assert dra.is_installed([daemonset("other"), driver(None)], []) and not dra.is_installed([daemonset("other")], [])
-    assert dra.is_installed([daemonset("other")], [resource_slice("MIG-1")])  # its pods have other labels
+    assert dra_devices.is_installed([daemonset("other"), driver(None)], []) and not dra_devices.is_installed(
+        [daemonset("other")], []
+    )
+    assert dra_devices.is_installed([daemonset("other")], [resource_slice("MIG-1")])  # its pods have other labels

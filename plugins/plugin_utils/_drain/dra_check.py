@@ -15,15 +15,14 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.nodes import Host, name_of
 from .._cluster.responses import message, unreachable, was_read
-from .._drain import dra, record
-from . import owner
+from . import dra_devices, operands, record
 
 # What is read for the check. Draining reads the claims.
 OBJECTS: tuple[Data, ...] = (
     {"kind": "Node"},
     {"kind": "DaemonSet", "api_version": "apps/v1"},
-    dra.slices(),
-    dra.CLAIMS,
+    dra_devices.slices(),
+    dra_devices.CLAIMS,
 )
 _UNCHECKED = "the cluster cannot be read%s, so its DRA driver was not checked"
 _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_cluster_allocator to device_plugin"
@@ -45,7 +44,7 @@ class DraProblems(t.NamedTuple):
     warnings: t.List[str]
 
 
-def check(results: t.Sequence[Data], hosts: t.Sequence[Host], options: DraOptions) -> DraProblems:
+def check_driver(results: t.Sequence[Data], hosts: t.Sequence[Host], options: DraOptions) -> DraProblems:
     """``results`` are those for OBJECTS; if the cluster cannot be read, one that failed."""
     if "resources" not in results[0]:
         return _unreachable(results[0], options)
@@ -53,10 +52,10 @@ def check(results: t.Sequence[Data], hosts: t.Sequence[Host], options: DraOption
     if unread:
         return DraProblems(unread, {}, [])
     nodes, daemonsets, slices, _claims = (each["resources"] for each in results)
-    installed = dra.is_installed(daemonsets, slices)
+    installed = dra_devices.is_installed(daemonsets, slices)
     missing = [] if installed else [_MISSING]
     return DraProblems(
-        [*dra.dynamic_mig(daemonsets), *(missing if options.verifies else [])],
+        [*dra_devices.dynamic_mig(daemonsets), *(missing if options.verifies else [])],
         _of_hosts(hosts, nodes, slices if installed else None, options),
         [] if options.verifies else missing,
     )
@@ -74,7 +73,7 @@ def _of_hosts(
 ) -> dict[str, list[str]]:
     """Problems of the nodes, by host. ``slices`` are those of the DRA driver; None if it is not installed."""
     by_name = {name_of(each): each for each in nodes}
-    found, problems = cluster_nodes.of_hosts(hosts, sorted(by_name))
+    found, problems = cluster_nodes.nodes_of_hosts(hosts, sorted(by_name))
     for host in hosts:
         if host.name in found:
             node = by_name[found[host.name]]
@@ -97,7 +96,7 @@ def _others(node: Data) -> list[str]:
     advertised = readiness.allocatable(node)
     text = "a device plugin advertises %s on node %s, so that pods would get the same GPUs: uninstall it"
     out = [text % (readiness.resource_list(advertised), name_of(node))] if advertised else []
-    return [*out, *owner.paused(node, "host")]
+    return [*out, *operands.paused_by_others(node, "host")]
 
 
 def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
@@ -105,6 +104,6 @@ def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
     return [
         *readiness.node_problems(node),
         *record.interrupted(node),
-        *dra.differences(host, name, slices),
-        *dra.tainted(name, slices),
+        *dra_devices.differences(host, name, slices),
+        *dra_devices.tainted(name, slices),
     ]

@@ -182,7 +182,7 @@ def unready(
 ) -> list[str]:
     """Why a node cannot return to service yet. ``former`` are pods that were deleted, ``components`` the operator's."""
     out = readiness.node_problems(node)
-    found_plugins = plugins([*pods, *former])
+    found_plugins = kubelet_plugins([*pods, *former])
     found = [each for each in found if each["spec"].get("nodeName") == name_of(node)]
     if not (found_plugins or found) and COMPONENT not in components:  # not installed yet, or not here
         return out
@@ -194,7 +194,7 @@ def unready(
     return [*out, *differences(host, name_of(node), found)]
 
 
-def plugins(pods: t.Iterable[Data]) -> list[Data]:
+def kubelet_plugins(pods: t.Iterable[Data]) -> list[Data]:
     """The pods of the driver's kubelet plugin."""
     return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGIN_LABELS)]
 
@@ -220,9 +220,9 @@ def _has_dynamic_mig(pod: Data) -> bool:
     ]
     values = {name: value in ("true", "t", "1") for name, _equals, value in gates}
     # Other programs have the gate AllAlpha too.
-    return values.get("dynamicmig", bool(plugins([pod])) and values.get("allalpha", False))
+    return values.get("dynamicmig", bool(kubelet_plugins([pod])) and values.get("allalpha", False))
 
 
 def is_installed(daemonsets: t.Iterable[Data], slices_: t.Collection[Data]) -> bool:
     """Whether the DRA driver is in the cluster, or has published devices."""
-    return bool(slices_) or any(plugins([item["spec"]["template"]]) for item in daemonsets)
+    return bool(slices_) or any(kubelet_plugins([item["spec"]["template"]]) for item in daemonsets)
