@@ -40,13 +40,12 @@ def with_resources(
         node=nodes.candidates(host)[0],
         state="fails" if problems and not outcome.problems else outcome.state,
         problems=problems,
-        in_cluster=bool(charts),
     )
 
 
 def _resources(host: nodes.Host, gpus: t.Sequence[Data], strategy: str) -> tuple[dict[str, int] | None, str]:
     """The resources of these GPUs; or None, and why the node advertises none."""
     try:
-        return nodes.expected(host._replace(gpus=gpus, layout=None), strategy), ""
+        return nodes.expected_resources(host._replace(gpus=gpus, layout=None), strategy), ""
     except (MigError, Refusal) as error:
         return None, str(error)

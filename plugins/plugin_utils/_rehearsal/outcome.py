@@ -33,7 +33,6 @@ class Outcome(t.NamedTuple):
     resources: t.Mapping[str, int] | None = None  # after the change; None: unknown
     resources_before: t.Mapping[str, int] | None = None
     node: str = ""  # its name in the cluster
-    in_cluster: bool = False  # whether a chart of this collection manages the cluster
 
     @property
     def fails(self) -> bool:
