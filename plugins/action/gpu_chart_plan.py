@@ -46,7 +46,7 @@ class ActionModule(ClusterAction):
         planned = plan_installation(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
         problems = _merged(
             planned.problems,
-            inventory_variables.forged_by_host(hostvars, present),
+            inventory_variables.forged_fact_problems_by_host(hostvars, present),
             agreement.differing_variables({**own, **given}, present, hostvars),
             agreement.differing_variables_of_other_roles(with_gpus, hostvars),
         )

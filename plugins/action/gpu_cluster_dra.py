@@ -32,6 +32,6 @@ class ActionModule(ClusterAction):
         except Unreadable as error:
             results = [{"msg": str(error)}]
         found = dra_check.check_driver(results, [host_of(name, hostvars[name]) for name in names], options)
-        forged = inventory_variables.forged_by_host(hostvars, names)
+        forged = inventory_variables.forged_fact_problems_by_host(hostvars, names)
         problems = {host: [*found.shared, *own, *found.of_hosts.get(host, ())] for host, own in forged.items()}
         return {"problems": problems, **({"warnings": found.warnings} if found.warnings else {})}

@@ -32,11 +32,11 @@ class ActionModule(Action):
         facts, preflight = arguments["facts"], arguments["check"] == "preflight"
         own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
         values, unreadable = self._read(variables)
-        registry = inventory_registry.rows(arguments["registry"])
+        registry = inventory_registry.parse_rows(arguments["registry"])
         tags = inventory_registry.Tags(
             variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
         )
-        roles = inventory_registry.selection(
+        roles = inventory_registry.select_roles(
             registry,
             values.get("gpu_node_roles"),
             tags,
@@ -45,7 +45,7 @@ class ActionModule(Action):
             arguments["all_roles"],
             arguments["scope"],
         )
-        found = host_check.check(variables, values, unreadable, roles, facts, preflight)
+        found = host_check.check_host(variables, values, unreadable, roles, facts, preflight)
         problems = found.problems
         if preflight:
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
@@ -67,7 +67,7 @@ class ActionModule(Action):
         """The values of the collection's variables, and an error for each that cannot be read."""
         values: Data = {}
         unreadable: dict[str, str] = {}
-        for name in sorted(inventory_variables.known().intersection(variables)):
+        for name in sorted(inventory_variables.known_variables().intersection(variables)):
             try:
                 values[name] = self._templar.template(variables[name])
             except Exception as error:  # templates and vaults can raise any exception

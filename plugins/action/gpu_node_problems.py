@@ -26,7 +26,7 @@ class ActionModule(Action):
         if self._arguments["check"] == "preflight":
             return _preflight(variables, self._arguments["gathered"])
         host, found = variables["inventory_hostname"], variables[_FACT]
-        return {"message": report.verify(host, found), "problems": {host: report.sentences(found, host)}}
+        return {"message": report.verification_message(host, found), "problems": {host: report.sentences(found, host)}}
 
 
 def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> Data:
@@ -40,8 +40,8 @@ def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> Data:
     stops = any(host in lost or of[host].get(_SKIP) != "problems" for host in refused)
     left_out = [*unreachable, *([] if stops else refused)]
     return {
-        "messages": report.preflight(problems, present, stops),
-        "problems": report.by_host(problems),
+        "messages": report.preflight_messages(problems, present, stops),
+        "problems": report.sentences_by_host(problems),
         "stops": stops,
         "left_out": left_out,
         "warnings": ["%s cannot be reached and is left out" % host for host in unreachable],

@@ -57,7 +57,7 @@ class ActionModule(Action):
         )
         if start.error and not described.boards:
             return outcome.invalid(host, [start.error])
-        differences = board_differences.of_variables(values["gpu_node"], start.gpus)
+        differences = board_differences.inventory_differences(values["gpu_node"], start.gpus)
         try:
             job, notes = rehearsal_job.job(described, start, self._arguments["activation"], own)
             done = simulator.run(job, Path(self._arguments["folder"]))

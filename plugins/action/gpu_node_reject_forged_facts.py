@@ -15,5 +15,5 @@ class ActionModule(Action):
     _requires_connection = False
 
     def perform(self, variables: Data) -> Data:
-        problems = inventory_variables.forged(variables["ansible_facts"])
+        problems = inventory_variables.forged_fact_problems(variables["ansible_facts"])
         return {"failed": True, "msg": problems[0]} if problems else {}  # inventory_hostname may be forged too

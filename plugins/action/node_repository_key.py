@@ -31,7 +31,7 @@ class ActionModule(Action):
         source = str(arguments.get("src", ""))
         if source and not re.match("[a-z]+://", source):
             try:
-                for problem in inventory_variables.forged(variables.get("ansible_facts", {})):
+                for problem in inventory_variables.forged_fact_problems(variables.get("ansible_facts", {})):
                     raise AnsibleError(problem)
                 arguments["content"] = base64.b64encode(self._read(source)).decode()
             except (AnsibleError, OSError) as error:

@@ -27,7 +27,7 @@ class ActionModule(Action):
         settings, problems = inventory_variables.validated_for_host("nvidia_driver", variables, self._templar.template)
         plan: Data = {}
         try:
-            plan = {} if problems else driver_node.plan(facts, settings)
+            plan = {} if problems else driver_node.plan_for_node(facts, settings)
         except Refusal as error:
             problems = [str(error)]
         if plan and plan["manager"] == "dnf" and plan["build"] == "dkms" and not self._finds_dkms():

@@ -21,7 +21,7 @@ class ActionModule(Action):
 
     def perform(self, variables: Data) -> Data:
         names = self._names(variables)
-        forged = inventory_variables.forged(variables["ansible_facts"])
+        forged = inventory_variables.forged_fact_problems(variables["ansible_facts"])
         if self._arguments["states"] is None:
             return {"names": names, **({"failed": True, "msg": forged[0]} if forged else {})}
         settings, problems = inventory_variables.validated_for_host("rke2", variables, self._templar.template)
@@ -33,7 +33,7 @@ class ActionModule(Action):
             servers = variables["groups"].get(desired["servers_group_name"], ())
             node = _node(variables, servers, self._arguments["states"], names)
             if node.name in node.states:
-                plan, problems, notices = rke2_plan.plan(desired, node)
+                plan, problems, notices = rke2_plan.plan_node(desired, node)
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:

@@ -267,6 +267,12 @@ obstacles:
   returned: if O(state=verified)
   type: list
   elements: str
+settled:
+  description:
+    - Whether O(state=present) would change nothing, neither packages, pin and holds nor the record, if the role's package
+      source is unchanged.
+  returned: if O(state=verified)
+  type: bool
 kept:
   description: Packages that the role installed and that are not removed, because others need them.
   returned: if O(state=absent)

@@ -45,11 +45,12 @@ options:
       - The requested version of the toolkit.
     type: str
     required: true
-  rke2:
+  roles:
     description:
-      - Whether RKE2 will be installed on the node, which brings a containerd of its own.
-    type: bool
-    default: false
+      - The roles that the same run applies to the node. One of V(rke2) or V(k3s) brings a containerd of its own.
+    type: list
+    elements: str
+    default: []
   distribution:
     description:
       - Name and version of the distribution, for messages.

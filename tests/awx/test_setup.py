@@ -265,7 +265,7 @@ def test_surveys_offer_the_names_of_the_layouts(site: Site) -> None:
 
 def test_surveys_set_variables_of_the_collection(site: Site) -> None:
     asked = {question["variable"] for one in site.awx.surveys.values() for question in one["spec"]}
-    assert asked - variables.known() == set()
+    assert asked - variables.known_variables() == set()
 
 
 @pytest.mark.parametrize("change", ["GPU nodes, mig", "GPU nodes, mig from inventory"])

@@ -38,7 +38,7 @@ OTHERS |= {
     name for path in TASKS for name in re.findall(r"(?m)^ *(?:(?:register|loop_var): )?(\w+)(?::|$)", path.read_text())
 }
 NAMES = {
-    *(variables.known() | OTHERS),
+    *(variables.known_variables() | OTHERS),
     *SPECIFICATIONS,
     *(role + "_problems" for role in SPECIFICATIONS),
     *(path.stem for path in TOP.glob("plugins/[mf]*/*.py")),  # modules and filters

@@ -87,11 +87,11 @@ def problems_of_yaml(text: str) -> list[str]:
     out = []
     for data in yaml.safe_load_all(text):
         values = inventory(data)
-        out += [name for name in values if name not in variables.known() | EXAMPLES]
+        out += [name for name in values if name not in variables.known_variables() | EXAMPLES]
         # Not templates, which Ansible evaluates, and values that are shown in part.
         plain = {name: value for name, value in values.items() if not re.search(r"{{|\.\.\.", str(value))}
         roles = [role for role in ROLES if any(name.startswith(role + "_") for name in plain)]
-        out += variables.check(plain, plain, {}, roles).problems
+        out += variables.check_variables(plain, plain, {}, roles).problems
     # A block may be a part of a file.
     return [each for each in out if not each.startswith("missing required arguments: ")]
 
@@ -151,7 +151,7 @@ def problems_of_command(command: str, shown: t.Collection[str] = ()) -> list[str
             out += [value] if value[1:] not in shown else []
         elif option == "-e":
             names = yaml.safe_load(value) if value.startswith("{") else [value.partition("=")[0]]
-            out += [name for name in names if name not in variables.known() | EXAMPLES]
+            out += [name for name in names if name not in variables.known_variables() | EXAMPLES]
         elif option == "-m":
             name = value.removeprefix("gpufleet.node.")
             out += [value] if name != value and not (TOP / "plugins/modules" / (name + ".py")).exists() else []

@@ -68,7 +68,7 @@ CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
     (devices, " MIG ", "(UUID: MIG-"),
     (kubeconfig, "a: 1", ":1"),  # a number with the base 60
     (config_map, "a: 1", ":1"),
-    (lambda text: report.verify("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
+    (lambda text: report.verification_message("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
 )
 
 

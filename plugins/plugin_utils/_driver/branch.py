@@ -13,13 +13,13 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
-from .sources import Request, or_other
+from .sources import Request, source_remedy
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 
 
-def branch_of(request: Request) -> Data:
+def select_branch(request: Request) -> Data:
     """The requested branch as the table has it, and the branch that its packages install. Raises Refusal."""
     requested = _requested(request)
     known: t.Dict[str, Data] = request.source["branches"]
@@ -57,12 +57,12 @@ def _check_unknown(request: Request, requested: str) -> None:
     if request.source_name == "distribution":
         raise Refusal(
             "%s itself has no branch %s, but %s; %s%s"
-            % (table["title"], requested, own, remedy, or_other(table, "cuda_repository", branch=requested))
+            % (table["title"], requested, own, remedy, source_remedy(table, "cuda_repository", branch=requested))
         )
     if int(requested) < int(source["oldest_branch"]):
         raise Refusal(
             "NVIDIA's repository for %s has no branch %s, but %s; %s%s"
-            % (table["title"], requested, own, remedy, or_other(table, "distribution", branch=requested))
+            % (table["title"], requested, own, remedy, source_remedy(table, "distribution", branch=requested))
         )
     request.notices.append(
         "Branch %s is not among the known branches of NVIDIA's repository for %s: %s. The installation fails if the "
@@ -95,7 +95,7 @@ def _check_version(request: Request, requested: str, branch: Data) -> None:
         if version.split(".")[0] == requested:
             remedy = "; set nvidia_driver_version to one of branch %s%s" % (
                 branch["installs"],
-                or_other(request.table, "cuda_repository", branch=requested),
+                source_remedy(request.table, "cuda_repository", branch=requested),
             )
         raise Refusal(
             "nvidia_driver_version %s is not of branch %s, which nvidia_driver_branch %s installs on %s%s"

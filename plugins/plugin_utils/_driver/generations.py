@@ -37,7 +37,7 @@ GENERATIONS = (
 _LATER = Generation("a generation later than any known here", 0x3000, 0xFFFF, (OPEN,))
 
 
-class Found(t.NamedTuple):
+class GpuWithGeneration(t.NamedTuple):
     """One GPU of the node, with its name for messages."""
 
     title: str
@@ -50,7 +50,7 @@ def generation(pci_device_id: str) -> Generation:
     return next((each for each in GENERATIONS if each.first <= device <= each.last), _LATER)
 
 
-def modules(found: t.Sequence[Found]) -> t.Tuple[str, ...]:
+def supporting_modules(found: t.Sequence[GpuWithGeneration]) -> t.Tuple[str, ...]:
     """The kernel modules that support all of these GPUs, in order of preference."""
     for gpu in found:
         if not gpu.generation.modules:
@@ -72,7 +72,7 @@ def modules(found: t.Sequence[Found]) -> t.Tuple[str, ...]:
     return common
 
 
-def check_branch(found: t.Sequence[Found], branch: int) -> None:
+def check_branch(found: t.Sequence[GpuWithGeneration], branch: int) -> None:
     for gpu in found:
         oldest, newest = gpu.generation.oldest_branch, gpu.generation.newest_branch
         if branch < oldest:

@@ -13,7 +13,7 @@ import typing as t
 from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 from . import generations
-from .generations import OPEN, PROPRIETARY, Found
+from .generations import OPEN, PROPRIETARY, GpuWithGeneration
 from .names import Placeholders, fill
 from .sources import Request
 
@@ -21,12 +21,14 @@ _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
 _OPEN_ONLY = 620  # the first without proprietary modules
 
 
-def modules_of(request: Request, found: t.Sequence[Found], branch: Data) -> str:
+def select_modules(request: Request, found: t.Sequence[GpuWithGeneration], branch: Data) -> str:
     """``open``, ``proprietary`` or ``none``. Raises Refusal."""
     requested: str = request.settings["kernel_modules"]
     if requested == "none":
         return requested
-    possible = [each for each in generations.modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))]
+    possible = [
+        each for each in generations.supporting_modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))
+    ]
     number = int(branch["installs"])
     if number >= _OPEN_ONLY and PROPRIETARY in possible:
         possible.remove(PROPRIETARY)
@@ -45,7 +47,7 @@ def modules_of(request: Request, found: t.Sequence[Found], branch: Data) -> str:
     return requested
 
 
-def build_of(request: Request, modules: str, placeholders: Placeholders) -> str:
+def select_build(request: Request, modules: str, placeholders: Placeholders) -> str:
     """Whether the modules are installed ``prebuilt`` and signed, or built on the node (``dkms``). Raises Refusal."""
     table, settings, requested = request.table, request.settings, request.settings["module_build"]
     if modules == "none":
@@ -107,7 +109,7 @@ def _is_precompiled(request: Request, modules: str, placeholders: Placeholders) 
     return True
 
 
-def stream_of(request: Request, modules: str, build: str, placeholders: Placeholders) -> str:
+def select_stream(request: Request, modules: str, build: str, placeholders: Placeholders) -> str:
     """The module stream of dnf; empty if there is none."""
     streams: Data = request.source.get("module_stream", {})
     return fill(streams.get("prebuilt" if build == "prebuilt" else modules, ""), placeholders)

@@ -15,7 +15,7 @@ from . import plan as driver_plan
 from . import tables
 
 
-def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
+def plan_for_node(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
     """The plan for a node. ``settings`` are the role's variables. Raises Refusal if the driver cannot be installed."""
     nvidia = facts["nvidia"]
     node = {
@@ -26,7 +26,7 @@ def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
         "secure_boot": nvidia["secure_boot"],
     }
     desired = {name.removeprefix("nvidia_driver_"): value for name, value in settings.items()}
-    return driver_plan.plan(tables.load(tables.system(facts)), node, desired)
+    return driver_plan.plan_driver(tables.load_table(tables.system_name(facts)), node, desired)
 
 
 # What packages of the role would replace half of, by the method of the facts, and how it is removed.

@@ -12,7 +12,7 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
-from .sources import Request, or_other
+from .sources import Request, source_remedy
 
 
 class Services(t.NamedTuple):
@@ -21,7 +21,7 @@ class Services(t.NamedTuple):
     imex: t.List[str]  # boards that need nvidia-imex
 
 
-def services(request: Request, boards: t.Sequence[Data]) -> Services:
+def nvlink_services(request: Request, boards: t.Sequence[Data]) -> Services:
     """Raises Refusal if the source lacks what the boards need."""
     fabric_manager = _fabric_manager(request, boards)
     nvlink5 = _with(boards, "hidden_nvswitches") if fabric_manager else []
@@ -31,7 +31,8 @@ def services(request: Request, boards: t.Sequence[Data]) -> Services:
             % (
                 ", ".join(nvlink5),
                 request.table["title"],
-                or_other(request.table, "cuda_repository", "; set") or "; choose a newer release of the distribution",
+                source_remedy(request.table, "cuda_repository", "; set")
+                or "; choose a newer release of the distribution",
             )
         )
     imex = _with(boards, "multi_node_nvlink")
@@ -50,12 +51,12 @@ def _fabric_manager(request: Request, boards: t.Sequence[Data]) -> bool:
     if not source.get("fabric_manager"):
         raise Refusal(
             "the node has NVSwitches, and %s has no fabric manager%s"
-            % (table["title"], or_other(table, "cuda_repository", "; set"))
+            % (table["title"], source_remedy(table, "cuda_repository", "; set"))
         )
     if source.get("fabric_manager_needs_server") and not request.settings["server"]:
         raise Refusal(
             "the node has NVSwitches, and %s's fabric manager fits the server series only; "
-            "set nvidia_driver_server to true%s" % (table["title"], or_other(table, "cuda_repository"))
+            "set nvidia_driver_server to true%s" % (table["title"], source_remedy(table, "cuda_repository"))
         )
     return True
 

@@ -16,12 +16,11 @@ from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from . import generations, sources
-from .branch import branch_of
-from .generations import Found
-from .modules import build_of, modules_of, stream_of
+from .branch import select_branch
+from .generations import GpuWithGeneration
+from .modules import select_build, select_modules, select_stream
 from .names import Placeholders, applies, fill, placeholders_of
-from .nvlink import Services
-from .nvlink import services as nvlink_services
+from .nvlink import Services, nvlink_services
 from .sources import Request
 
 # Package names that a package manager cannot interpret as an option or a pattern.
@@ -30,26 +29,26 @@ _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
 _FAMILY = ["*nvidia*", "libcuda*", "cuda-drivers*", "libnv*", "!*container*", "!linux-*", "linux-modules-nvidia-*"]
 
 
-def plan(table: Data, node: Data, settings: Data) -> Data:
+def plan_driver(table: Data, node: Data, settings: Data) -> Data:
     """The driver that a node should have. Raises Refusal if the settings do not fit the node or its operating system.
 
     ``table`` is that of the operating system, ``node`` has facts, and ``settings`` has the role's variables without their
     prefix.
     """
-    request = sources.select(table, node, settings)
+    request = sources.select_source(table, node, settings)
     named = [layout_boards.data(name) for name in settings["boards"]]
-    found = _found(node, named)
-    boards = named or _known(node["gpus"])
-    branch = branch_of(request)
+    found = _gpus_with_generations(node, named)
+    boards = named or _known_boards(node["gpus"])
+    branch = select_branch(request)
     generations.check_branch(found, int(branch["installs"]))
-    modules = modules_of(request, found, branch)
+    modules = select_modules(request, found, branch)
     placeholders = placeholders_of(request, branch, modules)
-    build = build_of(request, modules, placeholders)
+    build = select_build(request, modules, placeholders)
     nvlink = nvlink_services(request, boards)
     headers = _headers(request, placeholders) if build == "dkms" else ""
     version = settings["version"] or branch["installs"]
     minimum, minimum_board = _minimum(boards)
-    names = _names(request, build, nvlink)
+    names = _package_entries(request, build, nvlink)
     _check_minimum(minimum, minimum_board, version)
     packages = [*dict.fromkeys(filter(None, (fill(name, placeholders) for name in names if applies(name, version))))]
     return {
@@ -72,19 +71,19 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "load_modules": ["ib_umad"] if nvlink.nvlink5 else [],
         "module_options": _module_options(boards) if modules != "none" else {},
         "persistence_override": bool(settings["persistenced"] and request.source.get("persistence_mode_off")),
-        "module_stream": stream_of(request, modules, build, placeholders),
+        "module_stream": select_stream(request, modules, build, placeholders),
         "module_stream_optional": bool(request.source.get("module_stream_optional")),
-        "repository": sources.repository(request) if request.source_name == "cuda_repository" else {},
+        "repository": sources.cuda_repository(request) if request.source_name == "cuda_repository" else {},
         "minimum_version": minimum,
         "minimum_board": minimum_board,
         "notices": request.notices,
     }
 
 
-def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
+def _gpus_with_generations(node: Data, boards: t.Sequence[Data]) -> t.List[GpuWithGeneration]:
     if boards:
         return [
-            Found(board["model"], generations.generation(device_id))
+            GpuWithGeneration(board["model"], generations.generation(device_id))
             for board in boards
             for device_id in list(board["pci_device_ids"])[:1]
         ]
@@ -96,7 +95,7 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
         )
     for gpu in node["gpus"]:
         title = "GPU %s (%s)" % (gpu["pci_bus_id"], gpu.get("name") or "PCI device %s" % gpu["pci_device_id"])
-        found.append(Found(title, generations.generation(gpu["pci_device_id"])))
+        found.append(GpuWithGeneration(title, generations.generation(gpu["pci_device_id"])))
     if not found:
         raise Refusal(
             "no NVIDIA GPU is on the PCI bus; remove the node from the group, or set nvidia_driver_boards to the boards "
@@ -105,7 +104,7 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
     return found
 
 
-def _known(gpus: t.Sequence[Data]) -> t.List[Data]:
+def _known_boards(gpus: t.Sequence[Data]) -> t.List[Data]:
     """The boards of the GPUs, except for unknown ones."""
     boards = []
     for gpu in gpus:
@@ -123,17 +122,17 @@ def _headers(request: Request, placeholders: Placeholders) -> str:
     return placeholders["headers"]
 
 
-def _names(request: Request, build: str, nvlink: Services) -> t.List[t.Union[str, Data]]:
+def _package_entries(request: Request, build: str, nvlink: Services) -> t.List[t.Union[str, Data]]:
     """The packages as the table and the settings name them. Raises Refusal."""
     source, settings = request.source, request.settings
-    names = _named(settings, "packages") or [
+    names = _configured_packages(settings, "packages") or [
         *(source.get("prebuilt", {}).get("packages", ()) if build == "prebuilt" else ()),
         *source["packages"][settings["flavour"]][build],
         *(source["persistenced"] if settings["persistenced"] else ()),
     ]
     for key, needed in nvlink._asdict().items():
         names += source.get(key, ()) if needed else ()
-    return names + _named(settings, "extra_packages")
+    return names + _configured_packages(settings, "extra_packages")
 
 
 def _ubuntus_modules(request: Request, build: str, placeholders: Placeholders, packages: t.Sequence[str]) -> Data:
@@ -154,7 +153,7 @@ def _services(settings: Data, nvlink: Services) -> t.List[str]:
     ]
 
 
-def _named(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:
+def _configured_packages(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:
     """The packages in a setting."""
     for name in settings[variable]:
         if name is None or not _PACKAGE.fullmatch(str(name)):

@@ -38,7 +38,7 @@ class Request(t.NamedTuple):
     notices: t.List[str]  # for the user; the steps of the plan add to them
 
 
-def select(table: Data, node: Data, settings: Data) -> Request:
+def select_source(table: Data, node: Data, settings: Data) -> Request:
     """Raises Refusal if the operating system has no known driver of the source."""
     table = _for_architecture(table, node["architecture"], settings)
     name = _source_name(table, settings)
@@ -81,7 +81,7 @@ def _source(table: Data, name: str) -> Data:
     return source
 
 
-def or_other(table: Data, source: str, words: str = ", or", branch: str = "") -> str:
+def source_remedy(table: Data, source: str, words: str = ", or", branch: str = "") -> str:
     """The remedy to select another source; empty if the system does not have it, or if it lacks the branch."""
     own = table["sources"].get(source)
     if own is None or (branch and not _may_have(own, branch)):
@@ -96,7 +96,7 @@ def _may_have(source: Data, branch: str) -> bool:
     return "oldest_branch" in source and int(branch) >= int(source["oldest_branch"])
 
 
-def repository(request: Request) -> Data:
+def cuda_repository(request: Request) -> Data:
     """NVIDIA's repository or its mirror, with the key and the files for them on the node."""
     table, settings, architecture = request.table, request.settings, request.node["architecture"]
     own = table["repository"]

@@ -24,12 +24,12 @@ from .._common.refusal import Refusal
 _FOLDER = Path(__file__).with_name("distributions")
 
 
-def systems() -> t.List[str]:
+def system_names() -> t.List[str]:
     """The supported operating systems, sorted, such as debian_13."""
     return sorted(path.stem for path in _FOLDER.glob("*_*.yml"))
 
 
-def system(facts: t.Mapping[str, t.Any]) -> str:
+def system_name(facts: t.Mapping[str, t.Any]) -> str:
     """The operating system of a node, from Ansible's facts."""
     distribution, release = str(facts["distribution"]), str(facts["distribution_major_version"])
     if facts["os_family"] == "RedHat":
@@ -38,16 +38,20 @@ def system(facts: t.Mapping[str, t.Any]) -> str:
         name = "ubuntu_" + str(facts["distribution_version"])
     else:
         name = "%s_%s" % (distribution.lower(), release)
-    if name not in systems():
+    if name not in system_names():
         raise Refusal(
             "no driver packages are known for %s %s: the supported systems are %s"
-            % (distribution, facts["distribution_version"], ", ".join(load(each)["title"] for each in systems()))
+            % (
+                distribution,
+                facts["distribution_version"],
+                ", ".join(load_table(each)["title"] for each in system_names()),
+            )
         )
     return name
 
 
 @functools.lru_cache(maxsize=None)
-def load(name: str) -> Data:
+def load_table(name: str) -> Data:
     """The table of an operating system."""
     family = name.split("_", maxsplit=1)[0]
     shared, own = _read(family), _read(name)

@@ -17,16 +17,16 @@ from .._layout import boards as layout_boards
 from .._layout import gpus as layout_gpus
 
 
-def of_variables(values: t.Mapping[str, t.Any], gpus: object) -> list[str]:
+def inventory_differences(values: t.Mapping[str, t.Any], gpus: object) -> list[str]:
     """Those of gpu_node_boards. The GPUs of the facts are null if they cannot be read."""
     boards = values.get("gpu_node_boards")
     if not boards or not isinstance(boards, (list, tuple)) or not isinstance(gpus, (list, tuple)):
         return []
     remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
-    return [remedy % problem for problem in of_gpus(gpus, boards)]
+    return [remedy % problem for problem in gpu_differences(gpus, boards)]
 
 
-def of_gpus(gpus: object, boards: object) -> list[str]:
+def gpu_differences(gpus: object, boards: object) -> list[str]:
     """Differences between the boards and the GPUs that the driver lists, or else those on the PCI bus."""
     if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
         raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))

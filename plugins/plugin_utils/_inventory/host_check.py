@@ -25,7 +25,7 @@ class HostCheck(t.NamedTuple):
     roles: list[str]  # the selected ones whose own checks would not repeat the problems
 
 
-def check(
+def check_host(
     variables: Values, values: Values, unreadable: t.Mapping[str, str], roles: Selection, facts: Values, preflight: bool
 ) -> HostCheck:
     """Check a host's variables and its facts against each other.
@@ -33,17 +33,19 @@ def check(
     ``variables`` are all of the host. ``values`` are the collection's own that can be read, and ``unreadable`` the
     errors of the others. ``facts`` is the result of the task that gathered the facts.
     """
-    forged = inventory_variables.forged(variables.get("ansible_facts", {}))
+    forged = inventory_variables.forged_fact_problems(variables.get("ansible_facts", {}))
     unusable = "; ".join([*_not_gathered(facts, str(variables.get("inventory_hostname"))), *forged])
     gpus = facts.get("ansible_facts", {}).get("nvidia", {}).get("gpus")
     # Some machines show no GPUs before the driver is installed.
     compares = not unusable and (gpus or not preflight)
-    differences = board_differences.of_variables(values, gpus) if compares else []
+    differences = board_differences.inventory_differences(values, gpus) if compares else []
     found = inventory_variables.NOTHING
     if roles.validated or not roles.enabled:
         validated = [*dict.fromkeys(["gpu_node", *roles.validated])]
         # The layout does not fit other boards either; the role compares it with the GPUs.
-        found = inventory_variables.check(variables, values, unreadable, validated, compares_layout=not differences)
+        found = inventory_variables.check_variables(
+            variables, values, unreadable, validated, compares_layout=not differences
+        )
     problems = [*found.problems, *roles.unknown, *([unusable] if unusable else [])]
     if "gpu_node" in found.invalid:
         differences = []  # of values that are invalid

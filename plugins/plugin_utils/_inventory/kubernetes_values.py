@@ -39,7 +39,7 @@ _NAMES = {"_namespace": 63, "_release": 53, "_runtime_class": _MAX_LENGTH, "_nod
 _TOLERATION = {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
 
 
-def problems(variable: str, value: object) -> list[str]:
+def kubernetes_value_problems(variable: str, value: object) -> list[str]:
     """Problems of a variable that becomes a name or a list of tolerations; no others are checked."""
     if variable.endswith("_tolerations"):
         return toleration_problems(variable, value if isinstance(value, (list, tuple)) else ())

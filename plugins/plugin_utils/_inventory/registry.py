@@ -53,7 +53,7 @@ class Selection(t.NamedTuple):
     interrupts: bool = False  # whether a selected role may interrupt the work of a node
 
 
-def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
+def parse_rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
     # Before ansible-core 2.19, a template in the registry returns a string.
     return [
         Row(
@@ -67,13 +67,13 @@ def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
     ]
 
 
-def enabled(registry: t.Sequence[Row], requested: object) -> list[str]:
+def enabled_roles(registry: t.Sequence[Row], requested: object) -> list[str]:
     """The roles of gpu_node_roles, in the registry's order. A value that is invalid enables nothing."""
     names = [name for name in requested if isinstance(name, str)] if isinstance(requested, (list, tuple)) else []
     return [row.role for row in registry if row.role in names or (ALL in names and row.enabled)]
 
 
-def unrequested(
+def unrequested_roles(
     registry: t.Sequence[Row], requested: object, tags: Tags, record: object, given: t.Iterable[str]
 ) -> list[str]:
     """The selected roles of a node that only "all" and no narrower setting requests, if only nvidia_mig has run there.
@@ -86,14 +86,14 @@ def unrequested(
     return [
         row.role
         for row in registry
-        if row.role in selected(registry, enabled(registry, requested), tags)
+        if row.role in selected_roles(registry, enabled_roles(registry, requested), tags)
         and row.scope == "node"
         and row.role not in ("gpu_node", "nvidia_mig", *requested, *given)
         and row.tag not in tags.run
     ]
 
 
-def unknown(registry: t.Sequence[Row], requested: object) -> list[str]:
+def unknown_role_problems(registry: t.Sequence[Row], requested: object) -> list[str]:
     """A problem for each name in gpu_node_roles that is not a role."""
     known = [ALL, *(row.role for row in registry)]
     names = requested if isinstance(requested, (list, tuple)) else []
@@ -104,18 +104,18 @@ def unknown(registry: t.Sequence[Row], requested: object) -> list[str]:
     ]
 
 
-def selected(registry: t.Sequence[Row], names: t.Collection[str], tags: Tags) -> list[str]:
+def selected_roles(registry: t.Sequence[Row], names: t.Collection[str], tags: Tags) -> list[str]:
     """The enabled roles that the tags select, in the registry's order."""
     return [row.role for row in registry if row.role in names and tags.select(row.tag)]
 
 
-def of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str) -> list[str]:
+def roles_of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str) -> list[str]:
     """The names of roles with this scope. "all": all of them."""
     others = {row.role for row in registry if scope not in ("all", row.scope)}
     return [name for name in names if name not in others]
 
 
-def selection(
+def select_roles(
     registry: t.Sequence[Row],
     requested: object,
     tags: Tags,
@@ -124,20 +124,20 @@ def selection(
     all_roles: bool = False,
     scope: str = "all",
 ) -> Selection:
-    """The roles of a host; see ``unrequested`` and ``of_scope``. ``all_roles`` ignores gpu_node_roles."""
-    ignored = unrequested(registry, requested, tags, record, given)
-    names = [role for role in enabled(registry, requested) if role not in ignored]
+    """The roles of a host; see ``unrequested_roles`` and ``roles_of_scope``. ``all_roles`` ignores gpu_node_roles."""
+    ignored = unrequested_roles(registry, requested, tags, record, given)
+    names = [role for role in enabled_roles(registry, requested) if role not in ignored]
     if all_roles:
         names = [row.role for row in registry]
-    chosen = selected(registry, names, tags)
+    chosen = selected_roles(registry, names, tags)
     updates = [row.role for row in registry if row.plan and row.role in chosen]
     return Selection(
         enabled=names,
         # The tag "always" validates the variables of all roles, without the roles' own checks.
         validated=names if "always" in tags.run else chosen,
-        selected=of_scope(registry, chosen, scope),
+        selected=roles_of_scope(registry, chosen, scope),
         unrequested=ignored,
-        unknown=unknown(registry, requested),
+        unknown=unknown_role_problems(registry, requested),
         compares_boards=_compares_boards(registry, names, tags),
         updates=updates,
         interrupts=bool(updates) or "nvidia_mig" in chosen,

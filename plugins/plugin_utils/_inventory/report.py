@@ -23,7 +23,7 @@ _UNCHECKED = "it could not be checked, see above"
 _MAX_HOSTS = 20  # hosts with the same problem that are named
 
 
-def preflight(
+def preflight_messages(
     problems: t.Mapping[str, t.Sequence[object] | None], present: t.Sequence[str], stops: bool = True
 ) -> dict[str, str]:
     """The message of each host that has problems; empty if there are none. None: the host was not checked.
@@ -39,14 +39,14 @@ def preflight(
     return {first: message, **dict.fromkeys(others, "Its problems are in the message of %s" % first)}
 
 
-def by_host(problems: t.Mapping[str, t.Sequence[object] | None]) -> dict[str, list[str]]:
+def sentences_by_host(problems: t.Mapping[str, t.Sequence[object] | None]) -> dict[str, list[str]]:
     """The problems of each host as text."""
     return {host: [_UNCHECKED] if found is None else sentences(found, host) for host, found in problems.items()}
 
 
 def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     hosts: dict[str, list[str]] = {}
-    for host, texts in by_host(problems).items():
+    for host, texts in sentences_by_host(problems).items():
         for text in texts:
             hosts.setdefault(text, []).append(host)
     if not hosts:
@@ -55,7 +55,7 @@ def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     return "Problems: %d\n%s" % (len(lines), "\n".join(lines))
 
 
-def verify(host: str, problems: t.Sequence[object]) -> str:
+def verification_message(host: str, problems: t.Sequence[object]) -> str:
     """The message for the problems of one host; empty if there are none."""
     found = sentences(problems, host)
     lines = [each for each in found if _NO_PERMISSION in each] or found  # without root, others may follow from that

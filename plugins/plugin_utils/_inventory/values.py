@@ -63,7 +63,7 @@ def value_problems(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) ->
             problems.append("%s is %s: %s" % (name, _shown(value, name), mistyped[name]))
         else:
             checks = (check for ends, check in _CHECKS.items() if name.endswith(ends))
-            problems.extend(next(checks, kubernetes_values.problems)(name, value))
+            problems.extend(next(checks, kubernetes_values.kubernetes_value_problems)(name, value))
     return problems
 
 

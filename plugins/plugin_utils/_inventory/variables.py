@@ -44,10 +44,9 @@ _OF_PLAYBOOKS = (
     "rehearse_busy",
     "rehearse_from",
     "rehearse_pods",
-    "rke2_present",
 )
 # Ends of names of facts that every role may set, for gpu_node.
-_FACTS = ("_problems", "_disruption")
+FACTS = ("_problems", "_disruption", "_present")
 # Variables in keywords of plays.
 _KEYWORDS = ("gpu_node_batches", "gpu_node_target")
 # Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
@@ -115,12 +114,12 @@ class Findings(t.NamedTuple):
 NOTHING = Findings([], [], [], [])
 
 
-def known() -> set[str]:
+def known_variables() -> set[str]:
     """The names of all variables that the collection reads."""
     return {name for options in _described().values() for name in options} | set(_OF_PLAYBOOKS)
 
 
-def check(
+def check_variables(
     names: t.Iterable[str],
     values: Values,
     unreadable: t.Mapping[str, str],
@@ -216,7 +215,7 @@ def variables_of(role: str) -> set[str]:
     return set(_main_options(role))
 
 
-def forged(facts: t.Iterable[str]) -> list[str]:
+def forged_fact_problems(facts: t.Iterable[str]) -> list[str]:
     """A problem if facts of a host have names of variables that the roles use: by default, Ansible prefers the facts.
 
     ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names, even
@@ -227,9 +226,9 @@ def forged(facts: t.Iterable[str]) -> list[str]:
     return [_FORGED % ", ".join("%.70s" % name for name in found[:_MAX_FACTS])] if found else []
 
 
-def forged_by_host(hostvars: t.Mapping[str, Values], hosts: t.Iterable[str]) -> dict[str, list[str]]:
+def forged_fact_problems_by_host(hostvars: t.Mapping[str, Values], hosts: t.Iterable[str]) -> dict[str, list[str]]:
     """The same for the facts of several hosts."""
-    return {host: forged(hostvars[host].get("ansible_facts") or {}) for host in hosts}
+    return {host: forged_fact_problems(hostvars[host].get("ansible_facts") or {}) for host in hosts}
 
 
 def _plain(value: t.Any) -> t.Any:
@@ -246,9 +245,9 @@ def _plain(value: t.Any) -> t.Any:
 def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
     """Unknown names with our prefixes: misspelled ones, and notices about those that may belong to another role."""
     misspelled, notices = [], []
-    ours = known()
+    ours = known_variables()
     prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
-    facts = {role + fact for role in _described() for fact in _FACTS}  # set by an earlier play
+    facts = {role + fact for role in _described() for fact in FACTS}  # set by an earlier play
     for name in sorted(set(names) - ours - facts):
         prefix = next((each for each in prefixes if name.startswith(each)), None)
         if prefix is None:

@@ -91,7 +91,7 @@ def value_problems(config: Config) -> list[str]:
     return found
 
 
-def for_type(config: Config, kind: str) -> dict[str, t.Any]:
+def config_for_type(config: Config, kind: str) -> dict[str, t.Any]:
     """The keys that a server or an agent supports. Servers and agents may share one configuration."""
     ours = {str(key): value for key, value in config.items()}
     if kind == "server":

@@ -66,7 +66,7 @@ class _Cluster(t.NamedTuple):
     token_host: str  # the server that has the token
 
 
-def plan(settings: Data, node: NodeFacts) -> Outcome:
+def plan_node(settings: Data, node: NodeFacts) -> Outcome:
     """The plan for a node. ``settings`` has the role's variables without their prefix."""
     kind, problems = _kind(settings, node)
     if not kind:
@@ -231,7 +231,7 @@ def _name_problems(settings: Data, node: NodeFacts) -> list[str]:
             "the host name is %.70r, and not %s: set rke2_node_name to the name that the node has or should have in the "
             "cluster, such as %.70r" % (node.hostname, " or ".join(node.names), node.hostname)
         ]
-    if kubernetes_values.problems("rke2_node_name", node.hostname):
+    if kubernetes_values.kubernetes_value_problems("rke2_node_name", node.hostname):
         return [
             "the host name %.70r is not a valid node name: set rke2_node_name to lowercase letters, digits and hyphens"
             % node.hostname
@@ -250,7 +250,7 @@ def _node_problems(kind: str, settings: Data, node: NodeFacts) -> list[str]:
             "%s. The role installs RKE2 only on a node without Kubernetes. To keep this installation, remove rke2 from "
             "gpu_node_roles; to let the role install RKE2, uninstall it first" % "; ".join(state["foreign"])
         ]
-    problems = rke2_version.problems(settings["version"], state["version"])
+    problems = rke2_version.version_problems(settings["version"], state["version"])
     for key, variable, value in (
         ("type", "rke2_type", kind),
         ("method", "rke2_install_method", settings["install_method"]),
@@ -375,7 +375,7 @@ def _config(cluster: _Cluster, settings: Data) -> Data:
         "tls-san": [*filter(None, [settings["api_ip"]]), *settings["additional_sans"]],
     }
     config.update({key: [str(each) for each in values[key]] for key in _own_keys(cluster.kind, settings)})
-    return {**config, **rke2_config.for_type(settings["config"], cluster.kind)}
+    return {**config, **rke2_config.config_for_type(settings["config"], cluster.kind)}
 
 
 def _download_problems(settings: Data, kind: str) -> list[str]:

@@ -41,7 +41,7 @@ def parse(text: str) -> Version | None:
     return Version(int(major), int(minor), int(patch), stage or _FINAL, int(stage_number or 0), int(revision))
 
 
-def problems(desired: str, installed: str | None) -> list[str]:
+def version_problems(desired: str, installed: str | None) -> list[str]:
     """Why the version cannot be installed on a node, or the node cannot be upgraded to it."""
     new = parse(desired)
     if new is None:

@@ -80,8 +80,8 @@ def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
     every = list(tasks(role))
     names = {name for task in every for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"}
     names.update(task["register"] for task in every if "register" in task)
-    public = {name for name in names if not name.startswith("__") and not name.endswith(("_problems", "_disruption"))}
-    assert public - variables.known() == set()
+    public = {name for name in names if not name.startswith("__") and not name.endswith(variables.FACTS)}
+    assert public - variables.known_variables() == set()
 
 
 def test_the_role_and_the_module_have_the_same_defaults():
@@ -101,8 +101,8 @@ def test_the_readme_of_the_driver_has_the_default_source_and_branch_of_every_sys
 
     text = next(role for role in ROLES if role.name == "nvidia_driver").joinpath("README.md").read_text()
     for architecture, part in zip(("x86_64", "aarch64"), text.split("On aarch64:"), strict=True):
-        for name in tables.systems():
-            table = tables.load(name)
+        for name in tables.system_names():
+            table = tables.load_table(name)
             sources = {key: rows for key, rows in table["sources"].items() if architecture in rows["architectures"]}
             source = table["default_source"] if table["default_source"] in sources else "cuda_repository"
             expected = "none"

@@ -97,7 +97,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     if ending.received:
         words = "Received %s during the change, which was not interrupted" % ", ".join(ending.received)
         module.warn(". ".join([words, *_start_clients(module)]))
-    returned = results.merged(found, backend.name, skip_busy)
+    returned = results.merged_result(found, backend.name, skip_busy)
     if refused:
         _fail_busy(module, node, returned)
     for result in found:
@@ -152,14 +152,14 @@ def _layout(
 def _converge(
     backend: Backend, node: NodePlan, reset: bool, check_mode: bool, ending: signals.Ending
 ) -> t.List[Result]:
-    found = [results.of_busy(error, check_mode) for error in node.busy]
+    found = [results.busy_result(error, check_mode) for error in node.busy]
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
-        found.extend(results.of_plan(plan) for plan in node.plans)
+        found.extend(results.planned_result(plan) for plan in node.plans)
     else:
         from ..._mig.converge_node import converge_node  # large, and needed by few runs
 
         ending.defer()
-        found.extend(map(results.of_outcome, converge_node(backend, node.plans, node.replan, reset)))
+        found.extend(map(results.applied_result, converge_node(backend, node.plans, node.replan, reset)))
     return sorted(found, key=lambda result: result.gpu["index"])
 
 

@@ -50,7 +50,7 @@ class Result(t.NamedTuple):
         return self.notice is not None and bool(self.gpu["clients"])
 
 
-def of_plan(plan: Plan) -> Result:
+def planned_result(plan: Plan) -> Result:
     """The expected result of the plan. Clients that the driver does not list are only detected when it is applied."""
     gpu, blocked = plan.gpu, plan.blocked
     operations = [describe.operation(gpu, operation) for operation in plan.operations]
@@ -75,18 +75,18 @@ def of_plan(plan: Plan) -> Result:
     )
 
 
-def of_busy(error: BusyError, planned: bool) -> Result:
+def busy_result(error: BusyError, planned: bool) -> Result:
     """The result for a GPU that is left unchanged because processes use it.
 
     With ``planned`` it shows the change without these processes, else the actual state.
     """
     plan = error.plan
-    change = of_plan(plan)
+    change = planned_result(plan)
     shown = change
     if not planned:
         from ..._mig.converge import Outcome  # large, and loaded only if GPUs are changed
 
-        shown = of_outcome(Outcome(plan.gpu, plan.gpu, plan))
+        shown = applied_result(Outcome(plan.gpu, plan.gpu, plan))
     return shown._replace(
         gpu=dict(shown.gpu, changed=False, clients=describe.clients(error.processes)),
         operations=[],
@@ -102,7 +102,7 @@ def _notice(gpu: Gpu, blocked: Blocked) -> str:
     return mode.notice(gpu, blocked)
 
 
-def of_outcome(outcome: Outcome) -> Result:
+def applied_result(outcome: Outcome) -> Result:
     """The actual result for the GPU."""
     before, after = describe.instances(outcome.before), describe.instances(outcome.after)
     had, has = set(map(_key, before)), set(map(_key, after))
@@ -134,7 +134,7 @@ def of_outcome(outcome: Outcome) -> Result:
     )
 
 
-def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -> Data:
+def merged_result(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -> Data:
     """The module's return values. With ``skip_busy``, a reset is not required for GPUs that are pending."""
     gpus = [result.gpu for result in results]
     pending = [result for result in results if result.pending]

@@ -113,7 +113,7 @@ def numbers(version: str) -> t.Tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def status(packages: t.Sequence[Package], desired: Desired) -> Status:
+def package_status(packages: t.Sequence[Package], desired: Desired) -> Status:
     version = _common_version(packages, desired)
     installed = {name for each in packages if not each.broken for name in (each.name, each.full_name) if name}
     scope = [each for each in packages if desired.in_scope(each.name) or each.full_name in desired.packages]
@@ -155,7 +155,7 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
     return max(labels, key=lambda label: (labels.count(label), numbers(label)), default=None)
 
 
-def differences(now: Status, desired: Desired) -> t.List[str]:
+def package_differences(now: Status, desired: Desired) -> t.List[str]:
     """The differences between the installed and the desired packages, as sentences."""
     found = []
     have = now.version
@@ -201,7 +201,9 @@ def kept_version(now: Status, desired: Desired) -> t.Optional[str]:
     return now.version if now.version and desired.in_branch(now.version) and not desired.upgrade else None
 
 
-def choose(packages: t.Sequence[Package], now: Status, offers: Offers, desired: Desired, separator: str) -> Choice:
+def choose_packages(
+    packages: t.Sequence[Package], now: Status, offers: Offers, desired: Desired, separator: str
+) -> Choice:
     """Decide on one version, and on the packages to install for it.
 
     Without a requested version, an installed one of the branch stays, unless an upgrade is requested.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import typing as t
 
-from . import choice, dkms
-from .choice import Choice, Package, Status
+from . import choice, dkms, transaction
+from .choice import Choice, Package, Refusal, Status
 from .manager import CommandError, Repository, Simulation
 from .node import Failure, NodePackages
 
@@ -24,6 +24,23 @@ def settled_packages(node: NodePackages) -> t.List[Package]:
         return packages
     node.manager.wait()
     return node.manager.packages()
+
+
+def is_settled(node: NodePackages, packages: t.Sequence[Package], now: Status) -> bool:
+    """Whether an installation would change nothing, not even the record, if the role's package source is unchanged."""
+    if choice.needs_offers(now, node.desired):
+        return False
+    try:
+        chosen = choice.choose_packages(packages, now, {}, node.desired, node.manager.separator)
+    except Refusal:  # packages differ, or the installation would fail
+        return False
+    own_holds = sorted(set(node.own_holds).intersection(node.desired_holds(now)))
+    return not (
+        transaction.pin(node, chosen.version) != node.manager.pinned()
+        or any(node.hold_changes(now))
+        or _outdated_record(node, packages, packages, now, own_holds)
+        or build(node, chosen, check=True)
+    )
 
 
 def refreshed_offers(node: NodePackages, now: Status) -> t.Optional[choice.Offers]:
@@ -97,11 +114,11 @@ def all_names(packages: t.Sequence[Package]) -> t.Set[str]:
     return {name for each in packages for name in (each.name, each.full_name)}
 
 
-def build(node: NodePackages, chosen: Choice) -> bool:
-    """Whether the kernel module was built, or would be."""
+def build(node: NodePackages, chosen: Choice, check: bool) -> bool:
+    """Whether the kernel module was built, or would be with ``check``."""
     if not (node.given["dkms"] and node.manager.checks_builds and chosen.version):
         return False
-    return dkms.build_missing(node.commands, chosen.version, os.uname().release, node.check)
+    return dkms.build_missing(node.commands, chosen.version, os.uname().release, check)
 
 
 def require_complete(node: NodePackages, now: Status, chosen: Choice) -> None:
@@ -135,9 +152,17 @@ def hold(node: NodePackages, now: Status) -> t.Tuple[t.List[str], bool]:
 def record_packages(
     node: NodePackages, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
 ) -> None:
+    entry = _outdated_record(node, packages, before, now, own_holds)
+    if entry:
+        node.update_record(entry, {})
+
+
+def _outdated_record(
+    node: NodePackages, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
+) -> t.Dict[str, t.Any]:
+    """What the record should have; empty if it has that."""
     installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}
     entry: t.Dict[str, t.Any] = {"installed": sorted(installed & all_names(packages))}
     if node.desired.versioned:
         entry.update(held=own_holds, version=now.version)
-    if entry != {key: node.record.get(key) for key in entry}:
-        node.update_record(entry, {})
+    return entry if entry != {key: node.record.get(key) for key in entry} else {}

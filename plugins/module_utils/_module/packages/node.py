@@ -65,7 +65,7 @@ class NodePackages:
         return [each for each in self.manager.holds() if each not in self.own_holds]
 
     def status(self, packages: t.Sequence[Package]) -> Status:
-        return choice.status(packages, self.desired)
+        return choice.package_status(packages, self.desired)
 
     def desired_holds(self, now: Status) -> t.List[str]:
         return self.manager.holds_for(now.to_hold) if self.given["hold"] and self.desired.versioned else []

@@ -143,17 +143,18 @@ def _known_newest(node: NodePackages, now: Status) -> t.Optional[str]:
 def verified(node: NodePackages) -> Data:
     packages = installation.settled_packages(node)
     now = node.status(packages)
-    differences = choice.differences(now, node.desired)
+    differences = choice.package_differences(now, node.desired)
     problems = list(differences)
+    damaged = _read_record(node)
     missing_holds, _released = node.hold_changes(now)
     if missing_holds and now.version:
         problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
-    damaged = _read_record(node)
     tag = node.desired.role.rpartition("_")[2]
     found: Data = {
         "problems": ["%s. Run site.yml --tags %s" % (problem, tag) for problem in problems] + damaged,
         "differences": differences,
         "obstacles": _obstacles(node, packages, damaged),
+        "settled": not damaged and installation.is_settled(node, packages, now),
     }
     return results.result(node, packages, packages, False, version=now.version, **found)
 
@@ -192,7 +193,7 @@ def present(node: NodePackages) -> Data:
     offers = installation.refreshed_offers(node, now)
     if offers is None:
         return results.preview_without_offers(node, before, now)
-    chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
+    chosen = choice.choose_packages(packages, now, offers, node.desired, node.manager.separator)
     simulation = None
     if chosen.install:
         transaction.refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
@@ -208,7 +209,8 @@ def present(node: NodePackages) -> Data:
     installation.require_complete(node, now, chosen)
     own_holds, holds_changed = installation.hold(node, now)
     installation.record_packages(node, packages, before, now, own_holds)
-    built = installation.build(node, chosen)  # packages whose module cannot be built are held and recorded too
+    # Packages whose module cannot be built are held and recorded, too.
+    built = installation.build(node, chosen, check=False)
     return results.result(
         node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version
     )

@@ -47,7 +47,9 @@ def preview(
 ) -> Data:
     if simulation is None:
         half_installed = any(each.broken for each in before if node.desired.in_scope(each.name))
-        changed = pinned or half_installed or any(node.hold_changes(now)) or installation.build(node, chosen)
+        changed = (
+            pinned or half_installed or any(node.hold_changes(now)) or installation.build(node, chosen, check=True)
+        )
         return result(node, before, before, changed, version=now.version)
     install = [name + node.manager.separator + version for name, version in simulation.changed] or chosen.install
     text = "Would install " + ", ".join(install)

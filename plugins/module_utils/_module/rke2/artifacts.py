@@ -37,7 +37,7 @@ def run(module: AnsibleModule) -> None:
     except (OSError, ValueError) as error:
         module.fail_json(msg="%s cannot be read: %s" % (source, error))
     found = [_file(path, expected) for path in module.params["files"]]
-    module.exit_json(changed=False, files=found, problems=problems(found, source))
+    module.exit_json(changed=False, files=found, problems=artifact_problems(found, source))
 
 
 def parse(text: str) -> t.Dict[str, str]:
@@ -46,7 +46,7 @@ def parse(text: str) -> t.Dict[str, str]:
     return {match.group(2): match.group(1).lower() for match in matches}
 
 
-def problems(found: t.Iterable[t.Mapping[str, t.Any]], source: str) -> t.List[str]:
+def artifact_problems(found: t.Iterable[t.Mapping[str, t.Any]], source: str) -> t.List[str]:
     """Files that are missing, not listed, or do not match their checksum."""
     sentences = []
     for each in found:

@@ -46,7 +46,7 @@ def own_files(data_path: str) -> Files:
     return Files(next(filter(os.path.isfile, templates), ""), [path for path in drop_ins if path.endswith(".toml")])
 
 
-def problems(own: Files, program: str) -> t.List[str]:
+def config_problems(own: Files, program: str) -> t.List[str]:
     """Faults that a restart would turn into a node without containerd, or without GPUs.
 
     ``program`` is the nvidia runtime that RKE2 finds, or empty. Other faults of a template show when RKE2 renders it.

@@ -26,7 +26,7 @@ PREFIX = "/usr/local"  # of the archive
 CONFIG = "/etc/rancher/rke2"
 # Files of other Kubernetes distributions.
 OTHERS: t.Mapping[str, t.Sequence[str]] = {
-    "K3s": [path for path in KUBERNETES["K3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
+    "K3s": [path for path in KUBERNETES["k3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
     "kubeadm's kubelet": ["/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/kubelet/config.yaml"],
     "MicroK8s": ["/var/snap/microk8s/current"],
     "k0s": ["/var/lib/k0s"],
@@ -54,7 +54,10 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
         "archive_problems": archive_problems(),
-        "problems": [*_system_problems(command), *containerd.problems(containerd.own_files(data_path), program)],
+        "problems": [
+            *_system_problems(command),
+            *containerd.config_problems(containerd.own_files(data_path), program),
+        ],
     }
 
 
@@ -76,7 +79,7 @@ def nvidia_program(command: Run) -> str:
 def foreign(data_path: str) -> t.List[str]:
     """Kubernetes installations on a node where the role has not installed RKE2."""
     found = ["%s is installed (%s)" % (name, path) for name, path in _first_files(OTHERS)]
-    own = [path for path in KUBERNETES["RKE2"] if not path.startswith("/etc")]
+    own = [path for path in KUBERNETES["rke2"] if not path.startswith("/etc")]
     # Not the whole data directory: image archives may be copied there before RKE2 is installed.
     own += [os.path.join(data_path, "agent", "client-ca.crt"), os.path.join(data_path, "server", "tls")]
     found += ["RKE2 is installed (%s), but not by this role" % path for _name, path in _first_files({"": own})]

@@ -48,10 +48,10 @@ RUNTIMES: t.Mapping[str, Runtime] = {
 
 AUTO = "auto"
 
-# These ship their own containerd, and detect the nvidia runtime.
+# These ship their own containerd, and detect the nvidia runtime. By the name of a role that installs them.
 KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
-    "RKE2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
-    "K3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
+    "rke2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
+    "k3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
 }
 
 
@@ -61,11 +61,11 @@ class RuntimeFacts(t.NamedTuple):
     programs: t.Collection[str]  # keys of RUNTIMES: those that are installed
     distribution: str
     os_family: str
-    kubernetes: str = ""  # "RKE2", "K3s" or empty
+    kubernetes: bool = False  # has RKE2 or K3s, or will
     cri_disabled: bool = False  # containerd's configuration disables its CRI plugin
 
 
-class Choice(t.NamedTuple):
+class RuntimeChoice(t.NamedTuple):
     """The runtimes to configure, whether to install containerd first, and the problems that prevent it."""
 
     runtimes: t.List[str]
@@ -73,24 +73,26 @@ class Choice(t.NamedTuple):
     problems: t.Sequence[str] = ()
 
 
-def choose(requested: t.Sequence[str], facts: RuntimeFacts) -> Choice:
+def choose_runtimes(requested: t.Sequence[str], facts: RuntimeFacts) -> RuntimeChoice:
     """Select the runtimes to configure."""
     if AUTO not in requested:
-        return Choice(list(requested), problems=_missing(requested, facts))
+        return RuntimeChoice(list(requested), problems=_missing(requested, facts))
     if len(requested) > 1:
-        return Choice([], problems=["nvidia_container_toolkit_runtimes combines auto with other values. Remove one"])
+        return RuntimeChoice(
+            [], problems=["nvidia_container_toolkit_runtimes combines auto with other values. Remove one"]
+        )
     if facts.kubernetes:
-        return Choice([])
+        return RuntimeChoice([])
     found = [name for name in sorted(RUNTIMES) if not _lacking(name, facts)]
     if found == ["containerd"] and facts.cri_disabled:
-        return Choice(found, problems=[_CRI_DISABLED])
+        return RuntimeChoice(found, problems=[_CRI_DISABLED])
     if "docker" in found and facts.cri_disabled:  # this containerd only serves docker
         found.remove("containerd")
     if found:
-        return Choice(found)
+        return RuntimeChoice(found)
     if facts.os_family == "Debian":
-        return Choice(["containerd"], install_containerd=True)
-    return Choice(["containerd"], problems=[_NO_RUNTIME % facts.distribution])
+        return RuntimeChoice(["containerd"], install_containerd=True)
+    return RuntimeChoice(["containerd"], problems=[_NO_RUNTIME % facts.distribution])
 
 
 _CRI_DISABLED = (

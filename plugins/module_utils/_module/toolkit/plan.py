@@ -14,7 +14,7 @@ import typing as t
 
 from ..._common.text import NOT_ROOT
 from . import runtime_check
-from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, RuntimeFacts, choose
+from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, RuntimeFacts, choose_runtimes
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -23,7 +23,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "runtimes": {"type": "list", "elements": "str", "required": True, "choices": [AUTO, *sorted(RUNTIMES)]},
         "version": {"type": "str", "required": True},
-        "rke2": {"type": "bool", "default": False},
+        "roles": {"type": "list", "elements": "str", "default": []},
         "distribution": {"type": "str", "required": True},
         "os_family": {"type": "str", "required": True},
     }
@@ -55,7 +55,7 @@ def user_problems(user: int) -> t.List[str]:
 def run(module: AnsibleModule) -> None:
     given = module.params
     facts = _runtime_facts(module)
-    choice = choose(given["runtimes"], facts)
+    choice = choose_runtimes(given["runtimes"], facts)
     problems = [
         *user_problems(os.geteuid()),
         *os_problems(facts.os_family, facts.distribution),
@@ -79,10 +79,10 @@ def _runtime_facts(module: AnsibleModule) -> RuntimeFacts:
         programs=programs,
         distribution=module.params["distribution"],
         os_family=module.params["os_family"],
-        kubernetes="RKE2" if module.params["rke2"] else _kubernetes(),
+        kubernetes=has_kubernetes(module.params["roles"]),
         cri_disabled=runtime_check.cri_disabled(runtime_check.settings(dump)),
     )
 
 
-def _kubernetes() -> str:
-    return next((name for name, paths in KUBERNETES.items() if any(map(os.path.exists, paths))), "")
+def has_kubernetes(roles: t.Collection[str]) -> bool:
+    return any(role in roles or any(map(os.path.exists, paths)) for role, paths in KUBERNETES.items())

@@ -150,11 +150,13 @@ def test_a_module_that_dkms_has_not_built_is_a_change(debian):
             return 0, "nvidia/580.126.20: added\n" + self.built if argv[0] == "dkms" else "", ""
 
     debian.__class__ = Unbuilt
-    results = [
-        run(node_packages.main, check, manager="dnf", **{**DRIVER, "hold": False, "dkms": True})
-        for check in (True, False, True, False)
-    ]
+    given = {**DRIVER, "manager": "dnf", "hold": False, "dkms": True}
+    results = [run(node_packages.main, check, **given) for check in (True, False, True, False)]
     assert [result["changed"] for result in results] == [True, True, False, False]
+    assert run(node_packages.main, **given, state="verified")["settled"]
+    debian.built = ""
+    assert not run(node_packages.main, **given, state="verified")["settled"]
+    assert debian.built == ""
 
 
 def test_optional_packages_only_if_they_fit(debian, driver):

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.modules.node_packages_
     LIBRARY,
     NEW,
     OLD,
+    TOOL,
     URL,
     Rpm,
     pinned,
@@ -62,6 +63,45 @@ def test_verified_reads_only(debian, driver):
     debian.calls.clear()
     assert driver(state="verified")["problems"] == []
     assert {line.split()[0] for line in debian.calls} == {"dpkg-query"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda debian: debian.state.pop(LIBRARY) and debian.state.pop(CUDA),
+        lambda debian: debian.install(CUDA, NEW),  # not held
+        lambda debian: debian.install(CUDA, NEW, "hF "),
+        lambda debian: debian.install(CUDA, OLD, "hi "),
+        lambda debian: (debian.folder / "preferences.d" / "gpufleet-nvidia-driver").unlink(),
+        lambda _debian: record.remove("nvidia_driver"),
+        lambda _debian: record.update("nvidia_driver", {"version": "580.105.08"}, {}),
+    ],
+)
+def test_settled_until_an_installation_would_repair_something(debian, driver, damage):
+    assert not driver(state="verified")["settled"]
+    driver()
+    assert driver(state="verified")["settled"]
+    damage(debian)
+    assert not driver(state="verified")["settled"]
+    assert "failed" not in driver()
+    assert driver(state="verified")["settled"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"upgrade": True},
+        {"upgrade": True, "version": "580.126.20"},  # packages of kernels may be upgraded
+        {"hold": False},
+        {"branch": "590"},
+        {"version": "580.105.08"},
+        {"packages": [CUDA, TOOL]},
+        {"minimum_version": "580.200"},  # refused, although all packages are installed
+    ],
+)
+def test_not_settled_with_other_values(driver, given):
+    driver()
+    assert not driver(state="verified", **given)["settled"]
 
 
 @pytest.mark.parametrize("manager, found", [("apt", True), ("dnf", False)])

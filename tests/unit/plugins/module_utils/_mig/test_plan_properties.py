@@ -346,4 +346,6 @@ def test_a_gpu_that_needs_no_search_is_recognised(case: t.Tuple[Gpu, Target], mo
         return
     assert found == planned
     outcome = Outcome(state, state, found)
-    assert results.merged([results.of_plan(found)], "nvml") == results.merged([results.of_outcome(outcome)], "nvml")
+    assert results.merged_result([results.planned_result(found)], "nvml") == results.merged_result(
+        [results.applied_result(outcome)], "nvml"
+    )

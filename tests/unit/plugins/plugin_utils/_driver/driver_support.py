@@ -18,8 +18,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import plan 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import tables
 
 ROLE = Path(__file__).resolve().parents[5] / "roles" / "nvidia_driver"
-SYSTEMS = tables.systems()
-table = tables.load
+SYSTEMS = tables.system_names()
+table = tables.load_table
 
 Data = t.Dict[str, t.Any]
 
@@ -80,7 +80,7 @@ def role_settings(**other: t.Any) -> Data:
 
 def plan(system: str, *gpus: Data, switches: int = 0, around: t.Optional[Data] = None, **settings: t.Any) -> Data:
     given = node(system, *gpus, switches=switches, **(around or {}))
-    return t.cast(Data, _plan.plan(table(system), given, role_settings(**settings)))
+    return t.cast(Data, _plan.plan_driver(table(system), given, role_settings(**settings)))
 
 
 def refusal(system: str, *gpus: Data, **settings: t.Any) -> str:

@@ -127,7 +127,7 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str, a
             fabric_manager=fabric,
         )  # fmt: skip
         try:
-            found = driver_plan.plan(
+            found = driver_plan.plan_driver(
                 table(system),
                 node(system, gpu(device), switches=switches, kernel=kernel, architecture=architecture),
                 settings,
@@ -155,7 +155,7 @@ def test_branches_of_the_cuda_repository_exist(system: str, architecture: str) -
     assert source["default_branch"] in seen["branches"]
     for branch in seen["absent"]:
         with pytest.raises(Refusal, match="no branch " + branch):
-            driver_plan.plan(
+            driver_plan.plan_driver(
                 table(system),
                 node(system, architecture=architecture),
                 role_settings(source="cuda_repository", branch=branch),
@@ -170,7 +170,7 @@ def test_only_archives_that_were_read_are_known() -> None:
 
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if each.startswith("el")])
 def test_what_the_vendor_signs_is_verified(system: str) -> None:
-    repository = driver_plan.plan(table(system), node(system), role_settings())["repository"]
+    repository = driver_plan.plan_driver(table(system), node(system), role_settings())["repository"]
     assert {"both": ["packages", "metadata"]}[repository["signed"]] == SNAPSHOT["cuda"]["systems"][system]["signed"]
 
 
@@ -189,6 +189,6 @@ def test_branches_of_the_archive_match_the_table(system: str) -> None:
 
 def test_nodes_get_a_driver_by_default() -> None:
     for system in SYSTEMS:
-        found = driver_plan.plan(table(system), node(system), role_settings())
+        found = driver_plan.plan_driver(table(system), node(system), role_settings())
         assert found["source"] == ("distribution" if system.startswith("ubuntu") else "cuda_repository")
         assert set(found["packages"]) - {found["headers"]} <= offered(system, found["source"], found["branch"])

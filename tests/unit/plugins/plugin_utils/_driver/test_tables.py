@@ -28,14 +28,14 @@ def test_systems(family: str, distribution: str, version: str, name: str) -> Non
         "distribution_version": version,
         "distribution_major_version": version.split(".")[0],
     }
-    assert tables.system(facts) == name
+    assert tables.system_name(facts) == name
     with pytest.raises(Refusal, match="no driver packages are known for %s 8.1: the supported" % distribution):
-        tables.system({**facts, "distribution_version": "8.1", "distribution_major_version": "8"})
+        tables.system_name({**facts, "distribution_version": "8.1", "distribution_major_version": "8"})
 
 
-@pytest.mark.parametrize("name", tables.systems())
+@pytest.mark.parametrize("name", tables.system_names())
 def test_tables_are_complete(name: str) -> None:
-    table = tables.load(name)
+    table = tables.load_table(name)
     assert table["default_source"] in table["sources"]
     for source in table["sources"].values():
         assert source["default_branch"] in source["branches"]

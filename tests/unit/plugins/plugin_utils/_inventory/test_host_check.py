@@ -28,7 +28,7 @@ def check(
     roles = Selection(ROLES, ROLES, ROLES, [], [], compares_boards)
     values = {"nvidia_mig_layout": LAYOUT, **values}
     variables = {"inventory_hostname": "a", "ansible_facts": dict.fromkeys(own_facts), **values}
-    return host_check.check(variables, values, {}, roles, facts, preflight)
+    return host_check.check_host(variables, values, {}, roles, facts, preflight)
 
 
 def gathered(*gpus: object) -> t.Dict[str, t.Any]:
@@ -98,5 +98,5 @@ def test_without_roles_the_variables_of_gpu_node_are_validated() -> None:
     wrong = {"gpu_node_boards": ["A1000"]}
     for enabled, number in (([], 1), (ROLES, 0)):  # none is enabled, or none is selected
         roles = Selection(enabled, [], [], [], ["is unknown"], False)
-        found = host_check.check(wrong, wrong, {}, roles, {}, True)
+        found = host_check.check_host(wrong, wrong, {}, roles, {}, True)
         assert len(found.problems) == 1 + number and found.problems[-1] == "is unknown"

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import ku
     ],
 )
 def test_accepted(name: str, value: object) -> None:
-    assert kubernetes_values.problems(name, value) == []
+    assert kubernetes_values.kubernetes_value_problems(name, value) == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_accepted(name: str, value: object) -> None:
     ],
 )
 def test_names(name: str, value: str, words: str) -> None:
-    (problem,) = kubernetes_values.problems(name, value)
+    (problem,) = kubernetes_values.kubernetes_value_problems(name, value)
     assert words in problem
 
 
@@ -63,7 +63,7 @@ def test_names(name: str, value: str, words: str) -> None:
     ],
 )
 def test_tolerations(toleration: t.Any, words: str) -> None:
-    (problem,) = kubernetes_values.problems("x_tolerations", [{"key": "good"}, toleration])
+    (problem,) = kubernetes_values.kubernetes_value_problems("x_tolerations", [{"key": "good"}, toleration])
     assert problem.startswith("x_tolerations, entry 2: ")
     assert words in problem
 

@@ -29,18 +29,19 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
     entries = {path.name for path in ROLES.iterdir()} - INTERNAL
     assert {row["role"] for row in REGISTRY} == entries
     for row in REGISTRY:
-        assert set(row) - {"plan"} == {"role", "tag", "scope", "enabled"}
+        assert set(row) - {"plan", "joins"} == {"role", "tag", "scope", "enabled"}
         assert row["scope"] in ("node", "cluster")
         for entry in ("preflight", "main", "verify", "undo"):
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
-        if "plan" in row:
-            assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
+        for key, fact in (("plan", "_disruption:"), ("joins", "_present:")):
+            if key in row:
+                assert row["role"] + fact in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
 
 
 def test_variables_that_gpu_node_sets_for_playbooks_are_known() -> None:
     """The preflight warns of unknown ones."""
     public = {name for name in yaml.safe_load((ROLES / "gpu_node/vars/main.yml").read_text()) if name[0] != "_"}
-    assert public and public <= variables.known()
+    assert public and public <= variables.known_variables()
 
 
 KEYS = {"role": "`%(role)s`", "link": "[%(role)s]", "tag": "`%(tag)s`", "prefix": "`%(role)s_`"}
@@ -95,7 +96,7 @@ def test_gpu_node_runs_the_roles_of_the_registry_in_its_order(scope: str, file: 
     for row in REGISTRY:
         if row["role"] != "gpu_node" and row["scope"] == scope:
             options = {"name": "gpufleet.node." + row["role"], "rolespec_validate": False}
-            if scope == "cluster" or row["role"] == "rke2":
+            if scope == "cluster" or "joins" in row:
                 options["apply"] = {"tags": [row["tag"]]}
             expected.append((options, "'%s' in __gpu_node_enabled" % row["role"], [row["tag"]]))
     assert [(options, task["when"], task["tags"]) for options, task in roles_in(file, {})] == expected
@@ -119,7 +120,7 @@ def roles_in(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[
 def test_rows_read_the_results_of_templates() -> None:
     """Before ansible-core 2.19, a template returns text."""
     given = [{"role": "a", "tag": "x", "enabled": "False"}, {"role": "b", "tag": "y", "enabled": "True", "plan": True}]
-    assert registry.rows(given) == [Row("a", "x", False), Row("b", "y", True, plan=True)]
+    assert registry.parse_rows(given) == [Row("a", "x", False), Row("b", "y", True, plan=True)]
 
 
 @pytest.mark.parametrize(
@@ -135,17 +136,17 @@ def test_rows_read_the_results_of_templates() -> None:
     ],
 )
 def test_enabled_roles(requested: object, roles: t.Sequence[str]) -> None:
-    assert registry.enabled(ROWS, requested) == roles
+    assert registry.enabled_roles(ROWS, requested) == roles
 
 
 @pytest.mark.parametrize(("scope", "roles"), [("all", ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
 def test_roles_of_a_scope(scope: str, roles: t.Sequence[str]) -> None:
-    rows = registry.rows([{"role": "a", "tag": "x"}, {"role": "b", "tag": "y", "scope": "cluster"}])
-    assert registry.of_scope(rows, ["a", "b"], scope) == roles
+    rows = registry.parse_rows([{"role": "a", "tag": "x"}, {"role": "b", "tag": "y", "scope": "cluster"}])
+    assert registry.roles_of_scope(rows, ["a", "b"], scope) == roles
 
 
 def test_names_that_are_not_roles() -> None:
-    (problem,) = registry.unknown(ROWS, ["all", "nvidia_mgi"])
+    (problem,) = registry.unknown_role_problems(ROWS, ["all", "nvidia_mgi"])
     assert problem == (
         "gpu_node_roles names 'nvidia_mgi', which is not a role of this collection: use all, gpu_node, nvidia_driver, "
         "nvidia_mig"
@@ -171,7 +172,7 @@ def test_names_that_are_not_roles() -> None:
     ],
 )
 def test_tags_select_as_ansible_does(tags: Tags, roles: t.Sequence[str]) -> None:
-    assert registry.selected(ROWS, NAMES, tags) == roles
+    assert registry.selected_roles(ROWS, NAMES, tags) == roles
 
 
 MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
@@ -195,14 +196,14 @@ MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
 def test_verify_skips_roles_only_where_nothing_requests_them(
     record: object, requested: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
 ) -> None:
-    assert registry.unrequested(ROWS, requested, tags, record, given) == expected
+    assert registry.unrequested_roles(ROWS, requested, tags, record, given) == expected
 
 
 def test_a_selection_without_roles_that_nothing_requests() -> None:
-    found = registry.selection(ROWS, ["all"], Tags(), MIG_ONLY, [])
+    found = registry.select_roles(ROWS, ["all"], Tags(), MIG_ONLY, [])
     assert (found.unrequested, found.enabled, found.selected) == (["nvidia_driver"], ["gpu_node"], ["gpu_node"])
-    assert registry.selection(ROWS, ["all"], Tags(), MIG_ONLY, [], all_roles=True).selected == NAMES
-    assert registry.selection(ROWS, ["all"], Tags(), {}, [], scope="cluster").selected == []
+    assert registry.select_roles(ROWS, ["all"], Tags(), MIG_ONLY, [], all_roles=True).selected == NAMES
+    assert registry.select_roles(ROWS, ["all"], Tags(), {}, [], scope="cluster").selected == []
 
 
 @pytest.mark.parametrize(
@@ -217,14 +218,14 @@ def test_a_selection_without_roles_that_nothing_requests() -> None:
 def test_which_selected_roles_may_interrupt_the_work_of_a_node(
     tags: Tags, updates: t.List[str], interrupts: bool
 ) -> None:
-    rows = registry.rows(REGISTRY)
-    found = registry.selection(rows, [row.role for row in rows], tags, {}, [])
+    rows = registry.parse_rows(REGISTRY)
+    found = registry.select_roles(rows, [row.role for row in rows], tags, {}, [])
     assert (found.updates, found.interrupts) == (updates, interrupts)
 
 
 def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag_always() -> None:
-    assert registry.selection(ROWS, NAMES, Tags(["mig"]), {}, []).validated == ["nvidia_mig"]
-    found = registry.selection(ROWS, NAMES, Tags(["always"], inherited=["always"]), {}, [])
+    assert registry.select_roles(ROWS, NAMES, Tags(["mig"]), {}, []).validated == ["nvidia_mig"]
+    found = registry.select_roles(ROWS, NAMES, Tags(["always"], inherited=["always"]), {}, [])
     assert (found.validated, found.selected) == (NAMES, [])
 
 
@@ -238,4 +239,4 @@ def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag
     ],
 )
 def test_a_missing_gpu_blocks_only_the_provisioning(requested: object, tags: Tags, compares: bool) -> None:
-    assert registry.selection(ROWS, requested, tags, {}, []).compares_boards is compares
+    assert registry.select_roles(ROWS, requested, tags, {}, []).compares_boards is compares

@@ -12,48 +12,48 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import re
 
 
 def test_there_is_no_message_without_problems() -> None:
-    assert report.preflight({"a": [], "b": []}, ["a", "b"]) == {}
-    assert report.verify("a", []) == ""
+    assert report.preflight_messages({"a": [], "b": []}, ["a", "b"]) == {}
+    assert report.verification_message("a", []) == ""
 
 
 def test_one_message_lists_the_problems_of_all_hosts() -> None:
-    assert report.preflight({"a": [], "b": ["x", "y"], "c": None, "d": ["z"]}, ["a", "b", "d"]) == {
+    assert report.preflight_messages({"a": [], "b": ["x", "y"], "c": None, "d": ["z"]}, ["a", "b", "d"]) == {
         "b": "Nothing was changed. Problems: 4\n- b: x\n- b: y\n- c: it could not be checked, see above\n- d: z",
         "d": "Its problems are in the message of b",
     }
 
 
 def test_the_message_says_that_others_continue() -> None:
-    found = report.preflight({"a": [], "b": ["x"]}, ["a", "b"], stops=False)
+    found = report.preflight_messages({"a": [], "b": ["x"]}, ["a", "b"], stops=False)
     assert found == {"b": "The nodes with problems are left out. Problems: 1\n- b: x"}
 
 
 def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
-    assert list(report.preflight({"a": None, "b": [], "c": []}, ["b", "c"])) == ["b"]
+    assert list(report.preflight_messages({"a": None, "b": [], "c": []}, ["b", "c"])) == ["b"]
 
 
 def test_a_problem_of_several_hosts_is_listed_once() -> None:
-    found = report.preflight({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
+    found = report.preflight_messages({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
     assert found["a"] == "Nothing was changed. Problems: 2\n- a, b: x\n- b: y"
     assert (
-        report.preflight({"a": [{"failed": True, "msg": "a: x."}, "x"]}, ["a"])["a"]
+        report.preflight_messages({"a": [{"failed": True, "msg": "a: x."}, "x"]}, ["a"])["a"]
         == "Nothing was changed. Problems: 1\n- a: x"
     )
     assert report.sentences(["a: x", "b: x"], "a") == ["x", "b: x"]
-    many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
+    many = report.preflight_messages({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
     assert many["n0"].endswith("n18, n19, and 80 more: x")
 
 
 def test_a_node_cannot_write_a_problem_of_another_host() -> None:
-    assert report.preflight({"a": ["x\n- b: y"]}, ["a"])["a"].splitlines()[1:] == ["- a: x", "  - b: y"]
+    assert report.preflight_messages({"a": ["x\n- b: y"]}, ["a"])["a"].splitlines()[1:] == ["- a: x", "  - b: y"]
 
 
 def test_verify_lists_the_problems_of_one_host() -> None:
-    assert report.verify("a", ["x", "y", "x"]) == "a does not match the inventory:\n- x\n- y"
+    assert report.verification_message("a", ["x", "y", "x"]) == "a does not match the inventory:\n- x\n- y"
 
 
 def test_without_privileges_only_that_is_reported() -> None:
-    assert report.verify("a", ["x", "no driver: NO_PERMISSION"]) == (
+    assert report.verification_message("a", ["x", "no driver: NO_PERMISSION"]) == (
         "a does not match the inventory:\n- no driver: NO_PERMISSION"
     )
 

@@ -19,7 +19,7 @@ LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}
 def check(
     values: t.Mapping[str, t.Any], *roles: str, others: t.Sequence[str] = (), **unreadable: str
 ) -> variables.Findings:
-    return variables.check([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
+    return variables.check_variables([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
 
 
 def test_a_valid_inventory() -> None:
@@ -135,7 +135,10 @@ def test_a_layout_is_not_compared_with_boards_that_the_node_does_not_have() -> N
     values = {"nvidia_mig_layout": [dict(LAYOUT[0], devices=[1])], "gpu_node_boards": ["A100-80GB"]}
     (problem,) = check(values, "nvidia_mig").layout
     assert "index 1 matches no GPU" in problem
-    assert variables.check(list(values), values, {}, ["gpu_node", "nvidia_mig"], compares_layout=False).problems == []
+    assert (
+        variables.check_variables(list(values), values, {}, ["gpu_node", "nvidia_mig"], compares_layout=False).problems
+        == []
+    )
 
 
 class _Tagged(str):
@@ -241,8 +244,10 @@ def test_secrets_are_not_shown(name: str, value: t.Any, remedy: str) -> None:
 
 def test_facts_with_names_of_variables() -> None:
     """Ansible's own facts, those of this collection, and those of other software have other names."""
-    assert variables.forged(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
-    (problem,) = variables.forged(["__gpu_cluster_python", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
+    assert variables.forged_fact_problems(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
+    (problem,) = variables.forged_fact_problems(
+        ["__gpu_cluster_python", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000]
+    )
     assert "they would replace: __gpu_cluster_python, gpu_cluster_aaa" in problem and len(problem) < 400
-    (problem,) = variables.forged(["inventory_hostname", "inventory_dir"])
+    (problem,) = variables.forged_fact_problems(["inventory_hostname", "inventory_dir"])
     assert "they would replace: inventory_dir, inventory_hostname." in problem

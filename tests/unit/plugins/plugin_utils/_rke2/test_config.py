@@ -23,7 +23,7 @@ def test_versions_sort_by_their_release() -> None:
 
 @pytest.mark.parametrize("text", ["stable", "1.35.7", "v1.35", "v1.35.7", "v1.35.7+k3s1", "v1.35.7+rke2r1 ", ""])
 def test_what_is_no_version(text: str) -> None:
-    (problem,) = version.problems(text, None)
+    (problem,) = version.version_problems(text, None)
     assert problem == "rke2_version is %r: give an exact version, such as v1.35.7+rke2r1" % text
 
 
@@ -44,7 +44,7 @@ def test_what_is_no_version(text: str) -> None:
     ],
 )
 def test_upgrades(desired: str, installed: str | None, words: str) -> None:
-    found = version.problems(desired, installed)
+    found = version.version_problems(desired, installed)
     assert bool(found) == bool(words)
     assert not words or words in found[0]
 
@@ -102,8 +102,8 @@ def test_values_that_are_refused(config: dict[str, t.Any], words: str) -> None:
 
 def test_agents_get_no_keys_of_servers() -> None:
     config = {"cni": "cilium", "tls-san+": ["a"], "kubelet-arg": ["max-pods=200"]}
-    assert rke2_config.for_type(config, "server") == config
-    assert rke2_config.for_type(config, "agent") == {"kubelet-arg": ["max-pods=200"]}
+    assert rke2_config.config_for_type(config, "server") == config
+    assert rke2_config.config_for_type(config, "agent") == {"kubelet-arg": ["max-pods=200"]}
 
 
 def test_secret_keys() -> None:

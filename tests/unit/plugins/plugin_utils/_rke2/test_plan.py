@@ -52,7 +52,7 @@ def make(name: str, states: t.Optional[t.Mapping[str, Data]] = None, **other: t.
     }  # fmt: skip
     node["states"].update(states or {})
     node.update({key: other.pop(key) for key in list(other) if key in node})
-    return rke2_plan.plan({**DEFAULTS, **other}, NodeFacts(**node))
+    return rke2_plan.plan_node({**DEFAULTS, **other}, NodeFacts(**node))
 
 
 def planned(name: str, *positional: t.Any, **other: t.Any) -> Data:
@@ -141,7 +141,7 @@ def test_a_first_server_that_is_rebuilt_joins_the_others() -> None:
 
 def test_a_server_whose_state_is_unknown() -> None:
     node = {host: state() for host in ("s1", "s3")}
-    found = rke2_plan.plan(
+    found = rke2_plan.plan_node(
         DEFAULTS, NodeFacts("s1", ["s1"], "s1", "x86_64", "Debian 12.11", "", GROUPS, HOSTS, ADDRESSES, node)
     )
     assert "s2 cannot be reached, so it is unknown whether the cluster exists" in found.problems[0]

@@ -41,14 +41,14 @@ OFFERS = {
 
 
 def test_status_of_a_new_node() -> None:
-    found = choice.status([], desired())
+    found = choice.package_status([], desired())
     assert found.version is None
     assert found.missing == list(PLANNED)
     assert found.broken == found.to_hold == found.scope == []
 
 
 def test_status_of_a_node_that_has_the_driver() -> None:
-    found = choice.status(installed(NEW, "hi "), desired())
+    found = choice.package_status(installed(NEW, "hi "), desired())
     assert found.version == "535.309.01"
     assert not found.incomplete
     names = ["libnvidia-ml1", "nvidia-alternative", "nvidia-smi"]
@@ -60,7 +60,7 @@ def test_status_of_a_node_that_has_the_driver() -> None:
 
 def test_a_package_of_another_version_is_listed() -> None:
     packages = installed(NEW) + dpkg(("ii ", "nvidia-fabricmanager-535", "535.261.03-1"))
-    found = choice.status(packages, desired("nvidia-smi", "libnvidia-ml1", "nvidia-fabricmanager-535"))
+    found = choice.package_status(packages, desired("nvidia-smi", "libnvidia-ml1", "nvidia-fabricmanager-535"))
     assert (found.version, found.mixed) == ("535.309.01", ["nvidia-fabricmanager-535 535.261.03-1"])
 
 
@@ -68,7 +68,9 @@ def test_a_package_of_another_version_is_listed() -> None:
     "state, words", [("iF ", "half-configured"), ("iU ", "unpacked"), ("iHR", "half-installed"), ("iiR", "reinstall")]
 )
 def test_broken_packages_are_missing_and_named(state: str, words: str) -> None:
-    found = choice.status(dpkg((state, "nvidia-open-kernel-dkms", "550.163.01-2")), desired("nvidia-open-kernel-dkms"))
+    found = choice.package_status(
+        dpkg((state, "nvidia-open-kernel-dkms", "550.163.01-2")), desired("nvidia-open-kernel-dkms")
+    )
     assert found.missing == ["nvidia-open-kernel-dkms"]
     assert len(found.broken) == 1
     assert words in found.broken[0]
@@ -77,8 +79,10 @@ def test_broken_packages_are_missing_and_named(state: str, words: str) -> None:
 def test_the_exact_version_counts_if_it_has_a_revision() -> None:
     toolkit = Desired("nvidia_container_toolkit", ["nvidia-container-toolkit", "libnvidia-container1"], "1.20.1-1")
     packages = dpkg(("ii ", "nvidia-container-toolkit", "1.20.1-1"), ("ii ", "libnvidia-container1", "1.20.1-2"))
-    assert choice.status(packages, toolkit).mixed == ["nvidia-container-toolkit 1.20.1-1"]
-    assert choice.differences(choice.status(packages[:1], toolkit), toolkit) == ["libnvidia-container1: not installed"]
+    assert choice.package_status(packages, toolkit).mixed == ["nvidia-container-toolkit 1.20.1-1"]
+    assert choice.package_differences(choice.package_status(packages[:1], toolkit), toolkit) == [
+        "libnvidia-container1: not installed"
+    ]
 
 
 def test_rpm_packages_are_known_by_their_full_name_too() -> None:
@@ -89,7 +93,7 @@ def test_rpm_packages_are_known_by_their_full_name_too() -> None:
         "nvidia-container-toolkit\t0:1.17.8-1\tx86_64\n"
     )
     wanted = desired(KERNEL_DEVEL, "kmod-nvidia-open-dkms", "nvidia-driver-cuda", branch="580")
-    found = choice.status(packages, wanted)
+    found = choice.package_status(packages, wanted)
     assert (found.version, found.missing) == ("580.126.20", [])
     assert KERNEL_DEVEL in found.scope
     assert sorted(each.name for each in found.to_hold) == ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"]
@@ -99,7 +103,7 @@ def test_rpm_packages_are_known_by_their_full_name_too() -> None:
 
 
 def differences(packages: t.List[Package], wanted: Desired) -> t.List[str]:
-    return choice.differences(choice.status(packages, wanted), wanted)
+    return choice.package_differences(choice.package_status(packages, wanted), wanted)
 
 
 def test_a_node_that_matches_has_no_differences() -> None:
@@ -156,7 +160,7 @@ def choose(
 ) -> Choice:
     wanted = wanted or desired()
     offers = OFFERS if offers is None else offers
-    return choice.choose(packages, choice.status(packages, wanted), offers, wanted, separator)
+    return choice.choose_packages(packages, choice.package_status(packages, wanted), offers, wanted, separator)
 
 
 def refusal(
@@ -238,7 +242,7 @@ def test_packages_of_any_version() -> None:
     assert choose([], offers, containerd) == Choice(None, ["containerd", "runc"], False, [])
     packages = dpkg(("ii ", "containerd", "1.6.20~ds1-1"), ("ii ", "runc", "1.1.5+ds1-1"))
     assert choose(packages, {}, containerd) == Choice(None, [], False, [])
-    assert not choice.needs_offers(choice.status(packages, containerd), containerd)
+    assert not choice.needs_offers(choice.package_status(packages, containerd), containerd)
     assert "containerd is not offered; runc is not offered. Check the package sources" in refusal([], {}, containerd)
 
 
@@ -282,10 +286,10 @@ def test_module_packages_of_ubuntu_have_the_version_of_the_kernel() -> None:
 
 
 def test_kernels_are_held_with_the_driver_whose_modules_follow_them() -> None:
-    found = choice.status(ubuntu_node(), ubuntu())
+    found = choice.package_status(ubuntu_node(), ubuntu())
     assert sorted(each.name for each in found.to_hold) == [IMAGE, "linux-image-generic-hwe-24.04", MODULES, UTILS]
     assert "linux-image-6.8.0-1064-nvidia" not in found.scope  # a kernel is never removed with the driver
-    with_dkms = choice.status(ubuntu_node(), desired(UTILS, branch="580"))
+    with_dkms = choice.package_status(ubuntu_node(), desired(UTILS, branch="580"))
     assert [each.name for each in with_dkms.to_hold] == [UTILS]
 
 

@@ -31,7 +31,7 @@ Manager = t.Union[Apt, Dnf]
 def excluding(
     manager: Manager, foreign_holds: t.List[str], packages: t.List[Package], target: Target, wanted: Desired
 ) -> Blocking:
-    sharing_version = holds.sharing_version(packages, choice.status(packages, wanted), wanted)
+    sharing_version = holds.sharing_version(packages, choice.package_status(packages, wanted), wanted)
     return manager.excluding(foreign_holds, packages, sharing_version, target, wanted)
 
 

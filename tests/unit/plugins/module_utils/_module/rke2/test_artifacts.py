@@ -25,7 +25,7 @@ def test_files(tmp_path: Path) -> None:
     expected = {"good": GOOD, "bad": GOOD, "missing": GOOD}
     found = [artifacts._file(str(tmp_path / name), expected) for name in ("good", "bad", "missing", "unlisted")]
     assert [each["current"] for each in found] == [True, False, False, False]
-    damaged, missing, unlisted = artifacts.problems(found, "/sums.txt")
+    damaged, missing, unlisted = artifacts.artifact_problems(found, "/sums.txt")
     assert damaged.startswith("%s/bad has the checksum %s, but" % (tmp_path, hashlib.sha256(b"bad").hexdigest()))
     assert missing == "%s/missing is missing" % tmp_path
     assert unlisted.startswith("/sums.txt does not list unlisted, so the file cannot be verified")

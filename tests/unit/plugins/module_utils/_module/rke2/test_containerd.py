@@ -37,7 +37,7 @@ def found(text: str, program: str = PROGRAM, name: str = "config-v3.toml.tmpl") 
         path = Path(data_path, "agent", "etc", "containerd", name)
         path.parent.mkdir(parents=True)
         path.write_text(text)
-        return "".join(containerd.problems(containerd.own_files(data_path), program)).replace(str(path), name)
+        return "".join(containerd.config_problems(containerd.own_files(data_path), program)).replace(str(path), name)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_the_program_of_the_packages(tmp_path: Path) -> None:
 
 def test_other_installations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rke2_state, "OTHERS", {"K3s": [str(tmp_path / "k3s")]})
-    monkeypatch.setattr(rke2_state, "KUBERNETES", {"RKE2": [str(tmp_path / "rke2"), "/etc/rancher/rke2"]})
+    monkeypatch.setattr(rke2_state, "KUBERNETES", {"rke2": [str(tmp_path / "rke2"), "/etc/rancher/rke2"]})
     assert rke2_state.foreign(str(tmp_path / "data")) == []
     for name in ("k3s", "rke2"):
         (tmp_path / name).touch()
@@ -66,7 +66,7 @@ def test_other_installations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_data_of_another_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rke2_state, "OTHERS", {})
-    monkeypatch.setattr(rke2_state, "KUBERNETES", {"RKE2": []})
+    monkeypatch.setattr(rke2_state, "KUBERNETES", {"rke2": []})
     (tmp_path / "agent" / "images").mkdir(parents=True)
     assert rke2_state.foreign(str(tmp_path)) == []
     (tmp_path / "server" / "tls").mkdir(parents=True)

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import plan as toolkit_plan
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import (
     RuntimeFacts,
-    choose,
+    choose_runtimes,
 )
 
 
@@ -33,41 +33,49 @@ DOCKER = ("containerd", "docker", "dockerd")
         (node(*DOCKER, cri_disabled=True), ["docker"]),  # Docker's own packages
         (node("containerd", "docker"), ["containerd"]),  # the client alone is not a runtime
         (node("containerd", os_family="RedHat"), ["containerd"]),
-        (node(kubernetes="RKE2"), []),
-        (node(*DOCKER, kubernetes="K3s"), []),
+        (node(kubernetes=True), []),
+        (node(*DOCKER, kubernetes=True), []),
     ],
 )
 def test_auto_selects_what_is_installed(found, runtimes):
-    choice = choose(["auto"], found)
+    choice = choose_runtimes(["auto"], found)
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (runtimes, False, [])
 
 
+def test_kubernetes_is_on_the_node_or_in_a_role_of_the_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolkit_plan, "KUBERNETES", {"rke2": [str(tmp_path / "rke2")]})
+    assert not toolkit_plan.has_kubernetes(["nvidia_mig"])
+    assert toolkit_plan.has_kubernetes(["nvidia_mig", "rke2"])
+    (tmp_path / "rke2").touch()
+    assert toolkit_plan.has_kubernetes([])
+
+
 def test_auto_installs_containerd_if_no_runtime_is_installed():
-    choice = choose(["auto"], node())
+    choice = choose_runtimes(["auto"], node())
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (["containerd"], True, [])
 
 
 def test_enterprise_linux_has_no_containerd_to_install():
-    choice = choose(["auto"], node(os_family="RedHat"))
+    choice = choose_runtimes(["auto"], node(os_family="RedHat"))
     assert not choice.install_containerd
     (problem,) = choice.problems
     assert "Rocky 9 has no package of containerd. Install containerd" in problem
 
 
 def test_auto_does_not_configure_a_containerd_that_kubernetes_cannot_use():
-    (problem,) = choose(["auto"], node("containerd", cri_disabled=True)).problems
+    (problem,) = choose_runtimes(["auto"], node("containerd", cri_disabled=True)).problems
     assert "Remove cri from disabled_plugins" in problem
 
 
 def test_auto_cannot_be_combined():
-    (problem,) = choose(["auto", "docker"], node(*DOCKER)).problems
+    (problem,) = choose_runtimes(["auto", "docker"], node(*DOCKER)).problems
     assert "combines auto with other values" in problem
 
 
 @pytest.mark.parametrize("requested", [[], ["containerd"], ["docker", "containerd"]])
 def test_named_runtimes_are_configured_as_requested(requested):
-    for found in (node(*DOCKER), node(*DOCKER, kubernetes="RKE2"), node(*DOCKER, cri_disabled=True)):
-        assert choose(requested, found) == (requested, False, [])
+    for found in (node(*DOCKER), node(*DOCKER, kubernetes=True), node(*DOCKER, cri_disabled=True)):
+        assert choose_runtimes(requested, found) == (requested, False, [])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,7 @@ def test_named_runtimes_are_configured_as_requested(requested):
     ],
 )
 def test_a_named_runtime_must_be_installed(requested, words):
-    choice = choose(requested, node())
+    choice = choose_runtimes(requested, node())
     (problem,) = choice.problems
     assert problem.startswith(words)
     assert not choice.install_containerd
