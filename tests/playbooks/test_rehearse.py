@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
+import resource
 import typing as t
 from pathlib import Path
 
@@ -110,6 +110,34 @@ def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
         assert message in run.output
 
 
+def test_gpus_instances_and_work_of_a_report(fleet: Fleet) -> None:
+    """The GPUs are those that were read, also if the inventory names others, and instances are where they were."""
+    instance = {"id": 5, "profile": "3g.40gb", "start": 0, "size": 4, "compute_instances": [{"profile": "3g.40gb"}]}
+    gpu: t.Dict[str, t.Any] = {
+        "index": 0,
+        "uuid": "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60",
+        "pci_bus_id": "00000000:47:00.0",
+        "pci_device_id": "0x20B510DE",
+        "name": "NVIDIA A100 80GB PCIe",
+        "problem": None,
+        "processes": [{"pid": 7, "name": "train", "gi_id": 5, "ci_id": 0}],
+        "mig": {"capable": True, "current": True, "pending": True, "instances": [instance]},
+    }
+    hosts = {"one": {"error": None, "facts": {"driver": {"version": "550.163.01"}, "gpus": [gpu]}}}
+    report = fleet.work / "report.json"
+    report.write_text(json.dumps({"format": "gpufleet.node/report", "version": 1, "hosts": hosts}))
+    layout = [{"devices": gpu["uuid"], "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}]
+    fleet.host("one", **BOARDS, nvidia_mig_layout=layout)
+    work = ("-e", "rehearse_from=%s" % report, "-e", "rehearse_busy=%s" % report)
+    run = fleet.play(REHEARSE, *work)
+    assert row(run, "one") == ["1x A100 80GB PCIe", "1", "0", "1", "-", "changes"]
+    assert "the driver shows 1 GPUs, and 2 boards are named" in run.output
+    fleet.hosts["one"]["nvidia_mig_layout"] = [{**layout[0], "mig_devices": {"7g.80gb": 1}}]
+    run = fleet.play(REHEARSE, *work, fails=True)
+    assert row(run, "one")[-1] == "refused"
+    assert "(3g.40gb at 0:4), used by train, PID 7 in the report. Stop these processes" in run.output
+
+
 @pytest.mark.parametrize(
     ("allowed", "needs", "fails"),
     [({"nvidia_mig_reset": True}, "reboot", True), ({"nvidia_mig_reboot": True}, "reboot, allowed", False)],
@@ -135,13 +163,15 @@ def test_pods_for_which_no_node_is_left(fleet: Fleet) -> None:
 
 
 def test_forty_hosts_in_less_than_a_minute(fleet: Fleet) -> None:
+    """Of one processor, because other tests may run at the same time."""
     for number in range(40):
         fleet.host("gpu-%02d" % number, gpu_node_boards=["A100-80GB"] * 8, nvidia_mig_layout=DESIRED)
-    begin = time.monotonic()
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = fleet.play(REHEARSE, "-e", former(fleet, **dict.fromkeys(fleet.hosts, FORMER)))
-    assert time.monotonic() - begin < 60
+    end = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime < 60
     assert "Hosts: 40 (changes: 40)" in run.output
-    assert "gpu-07 (40 hosts)" not in run.output and "(40 hosts)" in run.output
+    assert "(40 hosts)" in run.output
 
 
 @pytest.mark.parametrize(
