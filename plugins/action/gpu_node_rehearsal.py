@@ -57,6 +57,10 @@ class ActionModule(Action):
         )
         if start.error and not described.boards:
             return outcome.invalid(host, [start.error])
+        gpus = described.boards if start.gpus is None else start.gpus
+        problems = rehearsal_job.layout_problems(described, gpus)
+        if problems:
+            return outcome.invalid(host, problems)
         differences = board_differences.inventory_differences(values["gpu_node"], start.gpus)
         try:
             job, notes = rehearsal_job.job(described, start, self._arguments["activation"], own)

@@ -42,7 +42,7 @@ DESIRED = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}
 @pytest.fixture(name="fleet")
 def fixture_fleet(tmp_path: Path) -> Fleet:
     fleet = Fleet(tmp_path)
-    fleet.variables = dict(HOSTILE, nvidia_driver_branch="550")
+    fleet.variables = dict(HOSTILE, nvidia_driver_branch="535")
     fleet.environment["PYTHONPATH"] = str(NVSIM.parents[1])  # as if nvsim were installed
     return fleet
 
@@ -85,9 +85,15 @@ def test_nothing_of_a_hostile_inventory_is_connected_to_or_run(fleet: Fleet) -> 
 
 
 def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
-    """And only for these: a layout that does not fit, a misspelled variable, unknown GPUs, and work in the way."""
+    """And only for these: a layout that does not fit, an old driver, a misspelled variable, unknown GPUs, and work.
+
+    That a board cannot be simulated is no failure.
+    """
     fleet.host("fits", **BOARDS, nvidia_mig_layout="half", nvidia_mig_layouts={"half": DESIRED})
     fleet.host("large", **BOARDS, nvidia_mig_layout=[{**DESIRED[0], "mig_devices": {"4g.40gb": 2}}])
+    half = [{**DESIRED[0], "mig_devices": {"3g.71gb": 2}}]
+    fleet.host("old", gpu_node_boards=["H200-141GB"], nvidia_mig_layout=half)
+    fleet.host("thor", gpu_node_boards=["Thor-iGPU-GB10B"], nvidia_mig_layout=[{**DESIRED[0], "mig_devices": {}}])
     fleet.host("misspelled", **BOARDS, nvidia_mig_layout=DESIRED, nvidia_mig_resett=True)
     fleet.host("blank", nvidia_mig_layout=DESIRED)
     fleet.host("busy", **BOARDS, nvidia_mig_layout=DESIRED)
@@ -97,12 +103,30 @@ def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
     source = former(fleet, busy=FORMER, waits=FORMER)
     run = fleet.play(REHEARSE, "-e", source, "-e", json.dumps({"rehearse_busy": work}), fails=True)
     failed = {host: run.count(host, "failed") for host in fleet.hosts}
-    assert failed == {"fits": 0, "large": 1, "misspelled": 1, "blank": 1, "busy": 1, "waits": 1, "idle": 0}
+    assert failed == {
+        "fits": 0,
+        "large": 1,
+        "old": 1,
+        "thor": 0,
+        "misspelled": 1,
+        "blank": 1,
+        "busy": 1,
+        "waits": 1,
+        "idle": 0,
+    }
     results = {host: row(run, host)[-1] for host in fleet.hosts}
-    invalid = dict.fromkeys(("large", "misspelled", "blank"), "invalid")
-    assert results == {**invalid, "fits": "changes", "busy": "refused", "waits": "refused", "idle": "no layout"}
+    invalid = dict.fromkeys(("large", "old", "misspelled", "blank"), "invalid")
+    assert results == {
+        **invalid,
+        "thor": "unknown",
+        "fits": "changes",
+        "busy": "refused",
+        "waits": "refused",
+        "idle": "no layout",
+    }
     for message in (
         "4g.40gb: 2 does not fit",
+        "MIG on H200-141GB needs driver 550.90.07 or later, but 535 is requested",
         "nvidia_mig_resett is not a variable of this collection (did you mean nvidia_mig_reset?)",
         "its GPUs are unknown: name them in gpu_node_boards",
         "used by work of rehearse_busy. Stop these processes",

@@ -42,10 +42,11 @@ def rehearse(job: Data) -> Data:
         raise SystemExit("the NVML library that programs find is not the simulator's, so nothing was run")
     try:
         wishes = [description.Wish(_product(gpu["names"]), gpu["uuid"], gpu["bus_id"]) for gpu in job["gpus"]]
+        described = description.describe(wishes, job["driver"], activation=job["activation"], seed=job["seed"])
     except library.NodeError as error:
         return {"unknown": str(error)}
     node = library.Node(job["folder"])
-    node.create(description.describe(wishes, job["driver"], activation=job["activation"], seed=job["seed"]))
+    node.create(described)
     out: Data = {"notes": _start(node, job)}
     problems = [problem for entry in job["busy"] for problem in _attach(node, entry)]
     out["before"] = _facts(node)

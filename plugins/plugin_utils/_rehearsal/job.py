@@ -19,7 +19,7 @@ from ...module_utils._mig.model import Gpu
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from .._layout import gpus as layout_gpus
-from .._layout import named, products
+from .._layout import named, problems, products
 from .start import Start
 
 NO_BOARDS = "its GPUs are unknown: name them in gpu_node_boards, or give a report that has read them (rehearse_from=report.json)"
@@ -37,6 +37,11 @@ class Host(t.NamedTuple):
 def layout_of(host: Host) -> object:
     """The host's layout, by its name or as it is; None without one."""
     return None if host.mig is None else named.resolve(host.mig["nvidia_mig_layout"], host.mig["nvidia_mig_layouts"])
+
+
+def layout_problems(host: Host, gpus: t.Sequence[object]) -> list[str]:
+    """All problems of the layout on these GPUs, and with the driver of the inventory. The module reports the first."""
+    return [] if host.mig is None else problems.of_layout(layout_of(host), list(gpus), host.driver or None)
 
 
 def job(host: Host, start: Start, activation: str, folder: Path) -> tuple[Data, list[str]]:
