@@ -99,7 +99,11 @@ SHELLCHECK = r"""
 scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
 """
 REUSE = "scripts/files | xargs -0 reuse lint-file --lines"
-CHECK_JSONSCHEMA = ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"]
+CHECK_WORKFLOWS = (
+    "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/ci.yml"
+    " docs/examples/rehearsal/github-actions.yml"
+    " && check-jsonschema --builtin-schema vendor.gitlab-ci docs/examples/rehearsal/gitlab-ci.yml"
+)
 
 # The longest first, so that the short ones fill the gaps at the end. The first one builds the programs with Go; beside it
 # runs one that does not need the lab, because others would wait.
@@ -144,7 +148,7 @@ PARTS: t.Sequence[Part] = (
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),
     Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
     Part("licences", "Licence and copyright of all files", ["bash", "-c", REUSE]),
-    Part("workflow", "Workflow of the hosted CI", [*CHECK_JSONSCHEMA, ".github/workflows/ci.yml"]),
+    Part("workflow", "Workflows of hosted CI", ["bash", "-c", CHECK_WORKFLOWS]),
 )
 
 # Shorter forms of the long ones, for `make test-fast`.

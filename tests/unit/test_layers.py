@@ -68,10 +68,14 @@ SUBJECTS = {
     "_drain": ("_cluster", "_layout"),
     "_charts": ("_drain", "_cluster", "_layout"),
     "_managed": ("_charts", "_drain", "_cluster", "_layout"),
+    "_rehearsal": ("_cluster", "_inventory", "_layout"),
 }
 # On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
-OF_ACTIONS = {"_common": ["ansible.plugins.action"]}  # the base class of actions
+OTHERS = {
+    "_common": ["ansible.plugins.action"],  # the base class of actions
+    "_rehearsal": ["ansible.inventory", "ansible.vars", "nvsim"],  # reads a former inventory, uses the simulator
+}
 MODULE = "module_utils._module."
 EXTERNAL = {"cluster": ["ansible_collections.kubernetes.core", "kubernetes", "urllib3"], "common": ["yaml"]}
 LAYERS = (
@@ -107,7 +111,7 @@ LAYERS = (
         Layer(
             "plugin_utils/" + name,
             [MIG, COMMON, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
-            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml", *OF_ACTIONS.get(name, [])],
+            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml", *OTHERS.get(name, [])],
         )
         for name, below in SUBJECTS.items()
     ),

@@ -40,6 +40,10 @@ _OF_PLAYBOOKS = (
     "nvidia_driver_reboot_required",
     "nvidia_mig_pending",
     "nvidia_mig_plan",
+    "rehearse_activation",
+    "rehearse_busy",
+    "rehearse_from",
+    "rehearse_pods",
 )
 # Ends of names of facts that every role may set, for gpu_node.
 FACTS = ("_problems", "_disruption", "_present")

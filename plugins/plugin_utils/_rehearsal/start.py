@@ -1,0 +1,163 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What the hosts of a rehearsal start from: a report, a former inventory or empty GPUs; and the instances with work."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.common.yaml import yaml_load
+
+from ...module_utils._common.data import Data
+from ...module_utils._common.text import did_you_mean, nearest, short
+from .._common.refusal import Refusal
+
+REPORT = "gpufleet.node/report"
+_VERSION = 1
+EMPTY = "empty"
+_PREFIX = "rehearse_"
+VARIABLES = ("rehearse_activation", "rehearse_busy", "rehearse_from", "rehearse_pods")
+_KEYS = ("host", "gpu", "profile", "start", "count", "name")
+_NUMBERS = ("gpu", "start", "count")
+_FORM = "give a list of {host: gpu-01, gpu: 0, profile: 3g.40gb}, a file with such a list, or a report"
+
+
+@dataclasses.dataclass
+class Start:
+    """One host. Without ``gpus``, those of gpu_node_boards; without ``layout``, MIG is off."""
+
+    gpus: list[Data] | None = None  # of the facts
+    layout: object = None
+    driver: str = ""
+    busy: list[Data] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    error: str = ""  # why the report or the former inventory has nothing of the host
+
+
+def require_known_names(variables: t.Iterable[str]) -> None:
+    """Raises Refusal for a misspelled variable of the rehearsal."""
+    for name in variables:
+        if name.startswith(_PREFIX) and name not in VARIABLES:
+            raise Refusal("unknown variable %s%s" % (name, did_you_mean(nearest(name, VARIABLES))))
+
+
+def report_of(path: Path) -> Data | None:
+    """The hosts of a report; None if the file is something else. Raises Refusal for a report that is unusable."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or found.get("format") != REPORT:
+        return None
+    if found.get("version") != _VERSION or not isinstance(found.get("hosts"), dict):
+        raise Refusal(
+            "%s is a report of version %s: make it with this version of the collection" % (path, found.get("version"))
+        )
+    return t.cast(Data, found["hosts"])
+
+
+def of_report(entry: Data | None) -> Start:
+    """What a host starts from, by its entry in a report."""
+    facts = (entry or {}).get("facts")
+    nvidia = facts.get("nvidia", facts) if isinstance(facts, dict) else None
+    listed = nvidia.get("gpus") if isinstance(nvidia, dict) else None
+    if entry is None or not isinstance(listed, list):
+        why = "the host is not in it" if entry is None else entry.get("error") or "it has no GPUs of the host"
+        return Start(error="of the report: %s" % why)
+    gpus = [gpu for gpu in listed if gpu.get("index") is not None]
+    layout, notes = layout_of(gpus)
+    driver = str(((nvidia or {}).get("driver") or {}).get("version") or "")
+    return Start(gpus, layout, driver, notes=notes)
+
+
+def layout_of(gpus: t.Sequence[Data]) -> tuple[list[Data], list[str]]:
+    """The layout that creates the instances of facts, at their placements; and notes about GPUs that are unknown."""
+    layout: list[Data] = []
+    notes = []
+    for gpu in gpus:
+        mig = gpu["mig"]
+        unknown = gpu.get("problem") or (mig.get("current") and mig.get("instances") is None and "no instances")
+        if unknown:
+            notes.append(
+                "GPU %d starts without MIG, because the report could not read it: %s" % (gpu["index"], unknown)
+            )
+        elif mig.get("current"):
+            devices = [_instance(gi) for gi in mig["instances"]]
+            layout.append({"devices": [gpu["index"]], "mig_enabled": True, "mig_devices": devices or {}})
+    return layout, notes
+
+
+def _instance(gi: Data) -> Data:
+    found: Data = {"profile": gi["profile"], "start": gi["start"]}
+    if gi["compute_instances"]:
+        found["compute_instances"] = [ci["profile"] for ci in gi["compute_instances"]]
+    return found
+
+
+def busy_of_report(entry: Data | None) -> list[Data]:
+    """The instances that processes use, in the format of ``busy_of_list``."""
+    gpus = of_report(entry).gpus or ()
+    found: dict[tuple[t.Any, ...], Data] = {}
+    for gpu in gpus:
+        placed = {gi["id"]: gi for gi in gpu["mig"].get("instances") or ()}
+        for process in gpu.get("processes") or ():
+            gi = placed.get(process.get("gi_id"), {})
+            name = "%s, PID %s in the report" % (process.get("name"), process.get("pid"))
+            key = gpu["index"], gi.get("start")
+            found.setdefault(key, _busy(gpu["index"], gi.get("profile"), gi.get("start"), None, name))
+    return list(found.values())
+
+
+def busy_entries(value: object) -> list[Data]:
+    """The list of rehearse_busy, or that of the file that it names, validated. Raises Refusal."""
+    if isinstance(value, str) and value:
+        path = Path(value).expanduser()
+        try:
+            value = yaml_load(path.read_text(encoding="utf-8"))
+        except Exception as error:  # of YAML
+            raise Refusal("rehearse_busy: %s cannot be read: %s" % (path, error)) from error
+    if not value:
+        return []
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise Refusal("rehearse_busy is %s: %s" % (short(value), _FORM))
+    for entry in value:
+        for key in entry:
+            if key not in _KEYS:
+                raise Refusal("rehearse_busy: unknown key %s%s" % (short(key), did_you_mean(nearest(str(key), _KEYS))))
+        wrong = [key for key in _NUMBERS if not str(entry.get(key, 0)).isdigit()]
+        if wrong or "host" not in entry:
+            problem = "%s of %s is no number" % (wrong[0], short(entry)) if wrong else "%s has no host" % short(entry)
+            raise Refusal("rehearse_busy: %s: %s" % (problem, _FORM))
+    return value
+
+
+def busy_of_list(entries: t.Sequence[Data], host: str) -> list[Data]:
+    """What the entries say of a host."""
+    return [
+        _busy(
+            _number(entry.get("gpu")),
+            entry.get("profile"),
+            _number(entry.get("start")),
+            _number(entry.get("count")),
+            str(entry.get("name") or "work of rehearse_busy"),
+        )
+        for entry in entries
+        if entry["host"] == host
+    ]
+
+
+def _busy(gpu: int | None, profile: str | None, start: int | None, count: int | None, name: str) -> Data:
+    values = {"gpu": gpu, "profile": profile, "start": start, "count": count}
+    text = ", ".join("%s: %s" % pair for pair in values.items() if pair[1] is not None)
+    return {**values, "name": name, "text": "{%s}" % text}
+
+
+def _number(value: object) -> int | None:
+    return None if value is None else int(str(value))

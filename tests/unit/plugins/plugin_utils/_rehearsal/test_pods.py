@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._rehearsal import pods
+
+MIG = "nvidia.com/mig-1g.10gb"
+
+
+def spec(count: int = 1, **others: t.Any) -> t.Dict[str, t.Any]:
+    return {"containers": [{"name": "a", "resources": {"limits": {MIG: str(count), "cpu": "1"}}}], **others}
+
+
+def item(kind: str, name: str, spec: t.Any, **others: t.Any) -> t.Dict[str, t.Any]:
+    return {"kind": kind, "metadata": {"name": name}, "spec": spec, **others}
+
+
+def template(count: int = 1, **others: t.Any) -> t.Dict[str, t.Any]:
+    return {"template": {"spec": spec(count)}, **others}
+
+
+def read(tmp_path: Path, *items: t.Any) -> pods.Pods:
+    path = tmp_path / "pods.yml"
+    path.write_text("\n---\n".join(map(json.dumps, items)))
+    return pods.read(str(path))
+
+
+def lines(found: pods.Pods, before: t.Dict[str, int], after: t.Dict[str, int]) -> t.List[str]:
+    """With one instance for each number, by node."""
+    nodes = [{name: Counter({MIG: count}) for name, count in each.items()} for each in (before, after)]
+    return pods.report(found, *nodes)
+
+
+def test_pods_of_controllers_and_lists(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        item("Deployment", "d", template(replicas=3)),
+        item("CronJob", "c", {"jobTemplate": {"spec": template(2, parallelism=4)}}),
+        item("ConfigMap", "m", None),
+        {"kind": "PodList", "items": [{"metadata": {"name": "p", "namespace": "n"}, "spec": spec(nodeName="one")}]},
+        item("Pod", "done", spec(), status={"phase": "Succeeded"}),
+        item("Pod", "without", {"containers": [{"name": "a"}]}),
+    )
+    assert [(each.name, each.count, each.resources[MIG], each.current) for each in found.requested] == [
+        ("Deployment default/d", 3, 1, ""),
+        ("CronJob default/c", 4, 2, ""),
+        ("n/p", 1, 1, "one"),
+    ]
+
+
+def test_pods_that_no_node_could_run(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        item("Pod", "small", spec()),
+        item("Pod", "large", spec(3)),
+        item("Pod", "bound", spec(nodeSelector={pods.HOSTNAME: "two"})),
+    )
+    assert lines(found, {"one": 4, "two": 1}, {"one": 2, "two": 0}) == [
+        "default/large (nvidia.com/mig-1g.10gb: 3): no node advertises that",
+        "default/bound (nvidia.com/mig-1g.10gb: 1, on node two): no node advertises that",
+    ]
+    assert lines(found, {"one": 4, "two": 1}, {"one": 4, "two": 1}) == [
+        "all 3 pods that request GPUs or MIG devices have a node"
+    ]
+
+
+def test_pods_for_which_no_room_is_left(tmp_path: Path) -> None:
+    """Pods that run keep their places; what was too much before the change is marked."""
+    found = read(tmp_path, item("Deployment", "d", template(replicas=3)), item("Pod", "runs", spec(nodeName="one")))
+    assert lines(found, {"one": 4}, {"one": 2}) == [
+        "Deployment default/d (nvidia.com/mig-1g.10gb: 1), 2 of 3 pods: no room is left beside the other pods"
+    ]
+    assert lines(found, {"one": 2}, {"one": 2})[0].endswith("beside the other pods, as before the change")
+
+
+def test_what_is_not_checked_is_listed(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, item("Pod", "dra", {"resourceClaims": [{"name": "gpu"}]}), item("DaemonSet", "monitor", template())
+    )
+    assert lines(found, {}, {})[1:] == [
+        "not checked, because of their resource claims: default/dra",
+        "not checked, one pod for each node: DaemonSet default/monitor",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"kind": "Deployment"}', '{"kind": "Job", "spec": 3}'])
+def test_files_without_pods(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pods.yml"
+    path.write_text(text)
+    with pytest.raises(Refusal, match="rehearse_pods: %s " % path):
+        pods.read(str(path))

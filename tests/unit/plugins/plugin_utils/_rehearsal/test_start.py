@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._rehearsal import start
+
+GPU: t.Dict[str, t.Any] = {
+    "index": 0,
+    "uuid": "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60",
+    "problem": None,
+    "processes": [
+        {"pid": 7, "name": "train", "gi_id": 2, "ci_id": 0},
+        {"pid": 8, "name": "helper", "gi_id": 2, "ci_id": 0},
+    ],
+    "mig": {
+        "capable": True,
+        "current": True,
+        "instances": [
+            {
+                "id": 2,
+                "profile": "3g.40gb",
+                "start": 4,
+                "size": 4,
+                "compute_instances": [{"profile": "1c.3g.40gb"}, {"profile": "2c.3g.40gb"}],
+            },
+            {"id": 9, "profile": "1g.10gb", "start": 0, "size": 1, "compute_instances": []},
+        ],
+    },
+}
+ENTRY = {"error": None, "facts": {"nvidia": {"driver": {"version": "550.163.01"}, "gpus": [GPU]}}}
+
+
+def test_a_host_of_a_report_starts_from_its_gpus_and_instances() -> None:
+    found = start.of_report(ENTRY)
+    assert (found.gpus, found.driver, found.error) == ([GPU], "550.163.01", "")
+    assert found.layout == [
+        {
+            "devices": [0],
+            "mig_enabled": True,
+            "mig_devices": [
+                {"profile": "3g.40gb", "start": 4, "compute_instances": ["1c.3g.40gb", "2c.3g.40gb"]},
+                {"profile": "1g.10gb", "start": 0},
+            ],
+        }
+    ]
+
+
+def test_a_gpu_of_a_report_that_could_not_be_read_starts_without_mig_and_a_note() -> None:
+    lost = {"index": 1, "problem": "it is lost", "mig": {"capable": None, "current": None, "instances": None}}
+    found = start.of_report({"facts": {"gpus": [{**GPU, "mig": {"current": False}}, lost, {"index": None}]}})
+    assert (found.layout, len(found.gpus or ())) == ([], 2)
+    assert found.notes == ["GPU 1 starts without MIG, because the report could not read it: it is lost"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (None, "the host is not in it"),
+        ({"error": "unreachable", "facts": None}, "unreachable"),
+        ({"error": None, "facts": {"nvidia": {"gpus": None}}}, "it has no GPUs of the host"),
+    ],
+)
+def test_a_host_that_a_report_could_not_read(entry: t.Any, why: str) -> None:
+    assert start.of_report(entry) == start.Start(error="of the report: %s" % why)
+
+
+def test_the_work_of_a_report_is_one_entry_for_each_instance() -> None:
+    (found,) = start.busy_of_report(ENTRY)
+    assert (found["gpu"], found["profile"], found["start"]) == (0, "3g.40gb", 4)
+    assert found["name"] == "train, PID 7 in the report"
+
+
+def test_a_file_is_a_report_by_its_format(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert start.report_of(path) is None
+    for other in ("all: {}", "[]", '{"hosts": {}}'):
+        path.write_text(other)
+        assert start.report_of(path) is None
+    path.write_text(json.dumps({"format": start.REPORT, "version": 1, "hosts": {"a": ENTRY}}))
+    assert start.report_of(path) == {"a": ENTRY}
+    path.write_text(json.dumps({"format": start.REPORT, "version": 2, "hosts": {}}))
+    with pytest.raises(Refusal, match="is a report of version 2"):
+        start.report_of(path)
+
+
+def test_busy_entries_of_a_list_and_of_a_file(tmp_path: Path) -> None:
+    entries = [{"host": "a", "gpu": "1", "profile": "1g.10gb"}, {"host": "b"}]
+    path = tmp_path / "busy.yml"
+    path.write_text(json.dumps(entries))
+    assert start.busy_entries(str(path)) == start.busy_entries(entries) == entries
+    assert start.busy_entries("") == start.busy_entries(None) == []
+    (found,) = start.busy_of_list(entries, "a")
+    assert (found["gpu"], found["profile"], found["start"], found["count"]) == (1, "1g.10gb", None, None)
+    assert found["text"] == "{gpu: 1, profile: 1g.10gb}"
+
+
+def test_a_misspelled_variable() -> None:
+    start.require_known_names(["rehearse_from", "rehearsed", "ansible_facts"])
+    with pytest.raises(Refusal, match="unknown variable rehearse_form .did you mean rehearse_from"):
+        start.require_known_names(["rehearse_form"])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("/nonexistent", "/nonexistent cannot be read"),
+        ({"host": "a"}, "rehearse_busy is"),
+        (["a"], "rehearse_busy is"),
+        ([{"gpu": 0}], "has no host"),
+        ([{"host": "a", "gpu": "all"}], "gpu of .* is no number"),
+        ([{"host": "a", "profil": "1g.10gb"}], "unknown key .profil. .did you mean profile"),
+    ],
+)
+def test_busy_entries_that_are_invalid(value: t.Any, message: str) -> None:
+    with pytest.raises(Refusal, match=message):
+        start.busy_entries(value)
