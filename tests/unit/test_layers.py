@@ -55,6 +55,7 @@ OF_MODULES = {
     "keys": (),
     "packages": (),
     "toolkit": (),
+    "report": ("driver", "mig"),
     "rke2": ("toolkit",),
     "cluster": (),
 }
@@ -67,6 +68,7 @@ SUBJECTS = {
     "_cluster": ("_layout",),
     "_drain": ("_cluster", "_layout"),
     "_charts": ("_drain", "_cluster", "_layout"),
+    "_report": ("_drain", "_inventory", "_cluster", "_layout"),
     "_managed": ("_charts", "_drain", "_cluster", "_layout"),
 }
 # On the controller, actions send the requests of these modules themselves.

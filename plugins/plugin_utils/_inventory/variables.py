@@ -218,7 +218,7 @@ def forged(facts: t.Iterable[str]) -> list[str]:
     ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names, even
     inventory_hostname.
     """
-    prefixes = (*(role + "_" for role in _described()), "inventory_")
+    prefixes = (*(role + "_" for role in _described()), "inventory_", "report_")
     found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
     return [_FORGED % ", ".join("%.70s" % name for name in found[:_MAX_FACTS])] if found else []
 
