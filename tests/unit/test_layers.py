@@ -73,7 +73,8 @@ SUBJECTS = {
 }
 # On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
-OF_ACTIONS = {"_common": ["ansible.plugins.action"]}  # the base class of actions
+# The base class of actions, and the template of the report's page.
+LIBRARIES = {"_common": ["ansible.plugins.action"], "_report": ["jinja2", "markupsafe"]}
 MODULE = "module_utils._module."
 EXTERNAL = {"cluster": ["ansible_collections.kubernetes.core", "kubernetes", "urllib3"], "common": ["yaml"]}
 LAYERS = (
@@ -109,7 +110,7 @@ LAYERS = (
         Layer(
             "plugin_utils/" + name,
             [MIG, COMMON, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
-            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml", *OF_ACTIONS.get(name, [])],
+            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml", *LIBRARIES.get(name, [])],
         )
         for name, below in SUBJECTS.items()
     ),

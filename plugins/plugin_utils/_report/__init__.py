@@ -11,12 +11,14 @@
     cluster_view.py  the cluster's nodes, pods, and who has taken a node out of service
     slices.py        instances of each GPU with their use and users
     totals.py        totals of the fleet
-    page.py          the page
+    compare.py       what has changed since another report
+    page.py          the page, from page.html.j2, page.css and page.js
+    colours.py       its colours
     files.py         writes page and data
 
 Imports _drain, _inventory, _cluster, _layout and _common.
 
 Tested under another name (folders are those of tests/unit/plugins):
     build, hosts: test_drift.py
-    slices, totals, page, files: tests/playbooks/test_report.py
+    slices, totals, colours, files: test_page.py
 """

@@ -13,9 +13,10 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from ...module_utils._common.printable import printable
-from . import cluster_view, data, drift
+from ...module_utils._common.text import cut
+from . import cluster_view, data, drift, slices
 from .cluster_view import View
-from .data import ClusterReport, Report
+from .data import ClusterReport, HostReport, Problem, Report
 from .hosts import Read
 
 
@@ -25,16 +26,25 @@ def report(read: t.Mapping[str, Read], cluster: View | ClusterReport | None) -> 
     of_cluster = cluster.problems if isinstance(cluster, View) else {}
     hosts = {}
     for name, each in read.items():
-        # Names of processes and others come from nodes.
-        plain = each.report._replace(**printable({"facts": each.report.facts, "toolkit": each.report.toolkit}))
-        problems = [*drift.of_host(plain), *of_cluster.get(name, ())]
-        hosts[name] = plain._replace(node=nodes.get(name), problems=problems)
+        host, problems = _of_node(each.report)
+        hosts[name] = host._replace(node=nodes.get(name), problems=[*problems, *of_cluster.get(name, ())])
     return Report(
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         hosts=hosts,
         cluster=cluster.cluster if isinstance(cluster, View) else cluster,
         collection=data.collection_version(),
     )
+
+
+def _of_node(host: HostReport) -> tuple[HostReport, list[Problem]]:
+    """The host and its problems. A node can return anything: what is no GPU makes it a host that cannot be read."""
+    host = host._replace(**printable({"facts": host.facts, "toolkit": host.toolkit}))
+    try:
+        slices.of_host(host, None)
+        return host, drift.of_host(host)
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        broken = HostReport("it returned something else than its GPUs and driver: %s" % cut(repr(error)))
+        return broken._replace(desired=host.desired, boards=host.boards), drift.of_host(broken)
 
 
 def cluster(

@@ -124,14 +124,15 @@ def _problems(node: Data, shown: Data) -> list[Problem]:
     service = shown["out_of_service"]
     if service is not None:
         since = ", since %s" % service["since"] if service["since"] else ""
-        text = service["problem"] or "node %s is out of service by %s%s" % (name_of(node), service["by"], since)
+        text = service["problem"] or "its node is out of service by %s%s" % (service["by"], since)
         found.append(Problem("service", text))
-    found.extend(Problem("cluster", text) for text in readiness.node_problems(node))
+    if not shown["ready"]:
+        found.append(Problem("cluster", "its node is not ready"))
     if shown["expected"] is not None and shown["expected"] != shown["allocatable"]:
         offered, due = (readiness.resource_list(shown[key]) for key in ("allocatable", "expected"))
-        text = "node %s advertises %s, should advertise %s" % (name_of(node), offered, due)
+        text = "its node advertises %s, should advertise %s" % (offered, due)
         found.append(Problem("cluster", text))
     if shown["labels"].get(mig_configs.STATE) == "failed":
-        text = "the MIG manager could not apply %s on node %s"
-        found.append(Problem("cluster", text % (shown["labels"].get(mig_configs.LABEL), name_of(node))))
+        text = "the MIG manager could not apply %s" % shown["labels"].get(mig_configs.LABEL)
+        found.append(Problem("cluster", text))
     return found

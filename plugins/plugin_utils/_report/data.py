@@ -26,10 +26,13 @@ VERSION = 1
 _COLLECTION = Path(__file__).resolve().parents[3]
 
 
+KINDS = ("unreachable", "unreadable", "service", "boards", "layout", "driver", "toolkit", "cluster")
+
+
 class Problem(t.NamedTuple):
     """A difference, or a reason why something is unknown, as a sentence without host and full stop."""
 
-    kind: str  # unreachable, unreadable, service, boards, layout, driver, toolkit, cluster
+    kind: str  # one of KINDS
     text: str
     gpu: t.Optional[int] = None  # index
     desired: t.Optional[t.Sequence[Data]] = None  # with the kind layout: the GPU's instances after the change
@@ -136,6 +139,8 @@ def of(data: object) -> Report:
 
 def _host(host: Data) -> HostReport:
     problems = [Problem(**problem) for problem in host["problems"]]
+    if not all(problem.kind in KINDS for problem in problems):
+        raise ValueError("a problem has an unknown kind")
     found = HostReport(**{**host, "problems": problems})
     if found.facts is not None:
         require_facts(found.facts)

@@ -14,7 +14,7 @@ from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import messages
 from ...module_utils._mig.errors import LayoutError, MigError
 from ...module_utils._mig.model import Board, Gpu, LostGpu
-from ...module_utils._mig.operations import Plan
+from ...module_utils._mig.operations import CREATE_CI, DESTROY_CI, Plan
 from ...module_utils._mig.plan_node import plan_request
 from .._common.refusal import Refusal
 from .._inventory import board_differences
@@ -135,7 +135,9 @@ def _difference(plan: Plan) -> list[Problem]:
     if not plan.changes:
         return []
     gpu = plan.gpu
-    text = "differs from nvidia_mig_layout: %s" % listed([messages.operation(each) for each in plan.operations])
+    # Compute instances follow their GPU instances.
+    whole = [each for each in plan.operations if each.kind not in (CREATE_CI, DESTROY_CI)] or plan.operations
+    text = "to match nvidia_mig_layout: %s" % listed([messages.operation(each) for each in whole], most=6)
     desired = [
         *((kept.desired.profile.name, kept.instance.placement) for kept in plan.kept),
         *((created.desired.profile.name, created.placement) for created in plan.created),

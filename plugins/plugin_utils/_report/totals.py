@@ -36,8 +36,9 @@ def totals(report: Report, gpus: t.Mapping[str, t.Sequence[Map]]) -> Data:
         "gpus_unread": sum(each.unreadable for found in gpus.values() for each in found),
         "boards": _boards(gpus),
         "profiles": _profiles(gpus),
-        "drivers": _versions(map(_driver, report.hosts.values())),
-        "toolkits": _versions(map(_toolkit, report.hosts.values())),
+        "drivers": _versions(map(driver_version, report.hosts.values())),
+        "toolkits": _versions(map(toolkit_version, report.hosts.values())),
+        "resources": _resources(report),
         "problems": dict(Counter(problem.kind for host in report.hosts.values() for problem in host.problems)),
     }
 
@@ -70,14 +71,31 @@ def _profiles(gpus: t.Mapping[str, t.Sequence[Map]]) -> list[Data]:
     ]
 
 
-def _driver(host: HostReport) -> str:
+def _resources(report: Report) -> list[Data] | None:
+    """What all nodes advertise, and what pods request of it; None without a cluster that can be read."""
+    if report.cluster is None or report.cluster.error:
+        return None
+    found = {key: Counter[str]() for key in ("allocatable", "requested")}
+    for node in report.cluster.nodes.values():
+        for key, counts in found.items():
+            counts.update(node[key])
+    names = sorted({*found["allocatable"], *found["requested"]})
+    return [
+        {"resource": name, "advertised": found["allocatable"][name], "requested": found["requested"][name]}
+        for name in names
+    ]
+
+
+def driver_version(host: HostReport) -> str:
+    """The version, or that it is unknown or not installed."""
     if host.facts is None:
         return UNKNOWN
     driver = host.facts["driver"]
     return str(driver.get("version") or (UNKNOWN if driver.get("problem") else NOT_INSTALLED))
 
 
-def _toolkit(host: HostReport) -> str:
+def toolkit_version(host: HostReport) -> str:
+    """The same for the container toolkit."""
     if host.toolkit is None:
         return UNKNOWN
     missing = NOT_INSTALLED in str(host.toolkit.get("problem"))

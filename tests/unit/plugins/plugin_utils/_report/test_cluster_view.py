@@ -62,10 +62,10 @@ def test_pods_are_those_that_request_gpus_or_have_processes_on_them():
 def test_differences_are_problems():
     assert "the cluster has no node named gpu1" in texts(viewed(node("other")))[0]
     (wrong,) = texts(viewed(node("gpu1", {"nvidia.com/gpu": "1"})))
-    assert wrong.startswith("node gpu1 advertises nvidia.com/gpu: 1, should advertise nvidia.com/mig-1g.10gb: 2, ")
-    assert texts(viewed(node("gpu1", OFFERED, ready=False))) == ["gpu1: the node is not ready"]
+    assert wrong.startswith("its node advertises nvidia.com/gpu: 1, should advertise nvidia.com/mig-1g.10gb: 2, ")
+    assert texts(viewed(node("gpu1", OFFERED, ready=False))) == ["its node is not ready"]
     failed = node("gpu1", OFFERED, **{"nvidia.com/mig.config": "seven", "nvidia.com/mig.config.state": "failed"})
-    assert texts(viewed(failed)) == ["the MIG manager could not apply seven on node gpu1"]
+    assert texts(viewed(failed)) == ["the MIG manager could not apply seven"]
 
 
 def test_resources_that_are_unknown_are_not_compared():
@@ -79,12 +79,10 @@ def test_resources_that_are_unknown_are_not_compared():
 
 def test_who_has_taken_a_node_out_of_service():
     cordoned = {**node("gpu1", OFFERED), "spec": {"unschedulable": True}}
-    assert texts(viewed(cordoned)) == ["node gpu1 is out of service by someone else, who cordoned it"]
+    assert texts(viewed(cordoned)) == ["its node is out of service by someone else, who cordoned it"]
     drained = patched(node("gpu1", OFFERED), record.cordon(node("gpu1"), RUN))
     (text,) = texts(viewed(drained))
-    assert text.startswith(
-        "node gpu1 is out of service by a run of this collection, process 4711 on controller, since "
-    )
+    assert text.startswith("its node is out of service by a run of this collection, process 4711 on controller, since ")
     damaged = node("gpu1", OFFERED)
     damaged["metadata"]["annotations"] = {record.RECORD: "{"}
     assert "is damaged" in texts(viewed(damaged))[0]

@@ -112,3 +112,18 @@ def test_variables_that_cannot_be_read_are_a_problem_of_the_host():
     found = hosts.of_variables("gpu1", Variables(nvidia_mig_layout=1), state()).report
     assert found.error == "its variables cannot be read: 'x' is undefined"
     assert found.facts is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"slices": "three"},
+        {"slices": [3]},
+        {"uuid": {"a": 1}, "slices": None},
+        {"profile": 7},
+    ],
+)
+def test_a_node_that_returns_nonsense_is_a_host_that_cannot_be_read_or_differs(wrong):
+    broken = instance(2, "3g.40gb", 4, 4)
+    broken["compute_instances"][0].update(wrong)
+    assert problems(state(gpu(0, broken), nvidia={"kernel_module": 7 if "profile" in wrong else {}}))
