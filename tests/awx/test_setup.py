@@ -217,7 +217,7 @@ def test_objects_of_others_are_not_changed(empty: Site, resource: str, fields: s
 def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Site) -> None:
     group = site.awx.one("instance_groups", max_concurrent_jobs=1, is_container_group=True)
     templates = site.awx.objects["job_templates"].values()
-    assert len(templates) == 6
+    assert len(templates) == 7
     for template in templates:
         assert site.awx.linked(template, "instance_groups") == [group["name"]]
         assert template["prevent_instance_group_fallback"]  # another group would run the job at the same time
@@ -232,6 +232,7 @@ def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Si
         ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["nvidia_mig_layout", "gpu_node_target", "gpu_node_batches"]),
         ("GPU nodes, mig from inventory", "mig.yml", ["GPU nodes"], ["gpu_node_batches"]),
         ("GPU nodes, verify", "verify.yml", ["GPU nodes"], []),
+        ("GPU nodes, report", "report.yml", ["GPU nodes"], []),
         (
             *("GPU nodes, undo", "undo.yml", ["GPU nodes"]),
             ["gpu_node_target", "gpu_node_undo_confirmed", "rke2_uninstall_confirmed"],
@@ -268,9 +269,10 @@ def test_surveys_set_variables_of_the_collection(site: Site) -> None:
 
 
 @pytest.mark.parametrize("change", ["GPU nodes, mig", "GPU nodes, mig from inventory"])
-def test_workflows_preview_ask_change_and_verify(site: Site, change: str) -> None:
-    templates = {"preview": change, "approval": "Approve the change", "change": change, "verify": "GPU nodes, verify"}
-    links = {"preview": ["approval"], "approval": ["change"], "change": ["verify"], "verify": []}
+def test_workflows_preview_ask_change_verify_and_report(site: Site, change: str) -> None:
+    templates = {"preview": change, "approval": "Approve the change", "change": change}
+    templates.update(verify="GPU nodes, verify", report="GPU nodes, report")
+    links = {"preview": ["approval"], "approval": ["change"], "change": ["verify"], "verify": ["report"], "report": []}
     name = {
         "GPU nodes, mig": "GPU nodes, change to a named layout",
         "GPU nodes, mig from inventory": "GPU nodes, apply the inventory",

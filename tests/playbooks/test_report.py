@@ -29,6 +29,7 @@ def test_the_report_shows_every_host_also_those_that_are_down(fleet: Fleet) -> N
     variables = {"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"]}
     run = fleet.play(REPORT, *arguments, **variables)
     assert run.count("good", "changed") == 1  # the files
+    assert run.stats()["gpufleet_report"]["hosts"] == 3
     out = fleet.work / "out"
     hosts = data(out)["hosts"]
     assert hosts["good"]["problems"] == []

@@ -40,6 +40,8 @@ _OF_PLAYBOOKS = (
     "nvidia_driver_reboot_required",
     "nvidia_mig_pending",
     "nvidia_mig_plan",
+    "report_path",
+    "report_previous",
     "rke2_present",
 )
 # Ends of names of facts that every role may set, for gpu_node.

@@ -178,7 +178,7 @@ def test_a_cluster_that_cannot_be_read_says_so():
     assert "cluster cannot be read" in text and "No cluster configured" not in text
 
 
-HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{ 7*7 }}<!--&amp;"
+HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{ 1234*4321 }}<!--&amp;"
 
 
 def hostile(index):
@@ -205,7 +205,7 @@ def test_markup_from_nodes_is_harmless():
     fleet = build.report(found, view)
     hostile_page, plain = shown(fleet, previous=report(read("c"))), shown(FLEET)
     assert HOSTILE in " ".join(hostile_page._texts) + hostile_page.text
-    assert "49" not in hostile_page.text.replace("7*7", "")
+    assert "5332114" not in hostile_page.text
     assert hostile_page.raw == plain.raw
     for tag in ("script", "style", "img"):
         assert len(hostile_page.attributes(tag)) == len(plain.attributes(tag))
