@@ -112,7 +112,7 @@ def _layout(host: HostReport) -> list[Problem]:
         except (LayoutError, Refusal) as error:
             lost.append(LostGpu(fact["index"], error))
             if not fact.get("problem"):
-                found.append(Problem("layout", "its layout cannot be compared: %s" % _sentence(error), fact["index"]))
+                found.append(Problem("unknown", "its layout cannot be compared: %s" % _sentence(error), fact["index"]))
     requests = layout.resolve(
         known, lost, lambda error: found.append(Problem("layout", "nvidia_mig_layout: %s" % _sentence(error)))
     )

@@ -32,6 +32,7 @@ KINDS = {
     "service": ("out of service", "warn"),
     "layout": ("layout differs", "warn"),
     "cluster": ("cluster differs", "warn"),
+    "unknown": ("layout not compared", "warn"),
     "driver": ("driver differs", "warn"),
     "toolkit": ("toolkit differs", "warn"),
 }
@@ -110,6 +111,7 @@ def render(report: Report, gpus: t.Mapping[str, t.Sequence[Map]], totals: Data, 
         changes=None if previous is None else _sorted_changes(changes(previous, report)),
         use={each: sum(row[each] for row in totals["profiles"]) for each in MARKS},
         out_of_service=_out_of_service(report),
+        notes=_notes(report),
         nodes=_nodes(report),
         style=Markup(style),  # ours
         script=Markup(script),
@@ -171,7 +173,20 @@ def _sorted_changes(found: t.Sequence[Change]) -> list[Change]:
     return sorted(found, key=lambda change: order.index(change.kind))
 
 
-def _out_of_service(report: Report) -> int:
+def _notes(report: Report) -> list[str]:
+    """Problems of the cluster that belong to no host."""
+    if report.cluster is None:
+        return []
+    if report.cluster.error:
+        return ["The cluster cannot be read: %s" % report.cluster.error]
+    others = [name for name in _ordered(report.cluster.nodes) if report.cluster.nodes[name]["host"] is None]
+    return ["Nodes of the cluster with GPUs that are not in the inventory: %s" % ", ".join(others)] if others else []
+
+
+def _out_of_service(report: Report) -> int | None:
+    """The number of hosts; None if a cluster that could show more cannot be read."""
+    if report.cluster is not None and report.cluster.error:
+        return None
     return sum(any(each.kind == "service" for each in host.problems) for host in report.hosts.values())
 
 

@@ -79,6 +79,11 @@ def test_gpus_that_cannot_be_read_are_no_differences():
     only("unreadable", "the driver cannot be used: .*LIBRARY", state(nvidia={"driver": driver, "gpus": None}))
 
 
+def test_a_gpu_of_an_unknown_board_is_not_compared():
+    found = only("unknown", "its layout cannot be compared: .*unknown board", state(gpu(0, pci_device_id="0xFFFF10DE")))
+    assert found.gpu == 0
+
+
 def test_a_node_that_other_tasks_have_drained_is_out_of_service():
     only("service", "gpu_node_drain_tasks", state(drained=True))
 

@@ -110,6 +110,26 @@ def test_the_page_shows_everything_without_scripts():
     assert [each.get("class") or each.get("id") for each in hidden] == ["tools", "nothing"]  # controls of the script
 
 
+def test_nodes_that_are_not_in_the_inventory_are_named():
+    found = {"gpu1": read("gpu1")}
+    nodes = [
+        node("gpu1", {"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "2"}),
+        node("stray", {"nvidia.com/gpu": "8"}),
+    ]
+    fleet = build.report(found, build.cluster(found, [nodes, []], cluster_view.Settings()))
+    text = shown(fleet).text
+    assert "Nodes of the cluster with GPUs that are not in the inventory: stray" in text
+    assert "No problem of a host was found" in text
+    gpus = maps(fleet)
+    resources = {row["resource"]: row["advertised"] for row in totals(fleet, gpus)["resources"]}
+    assert resources == {"nvidia.com/gpu": 8, "nvidia.com/mig-1g.10gb": 2, "nvidia.com/mig-3g.40gb": 1}
+
+
+def test_an_unread_host_shows_what_the_inventory_names():
+    fleet = report(read("down", {"unreachable": True, "msg": "timed out"}, gpu_node_boards=["A100-80GB"] * 8))
+    assert "GPUs are unknown. The inventory names 8 boards: A100-80GB." in shown(fleet).text
+
+
 def test_hosts_are_in_natural_order_and_links_lead_to_them():
     found = shown(FLEET)
     assert re.findall(r"<h3>(\w+)", html(FLEET)) == ["down", "gpu2", "gpu10", "none"]
@@ -175,7 +195,8 @@ def test_pods_are_named_where_they_are_known():
 def test_a_cluster_that_cannot_be_read_says_so():
     text = shown(report(read(), cluster=ClusterReport(error="Connection refused"))).text
     assert "The cluster cannot be read: Connection refused" in text
-    assert "cluster cannot be read" in text and "No cluster configured" not in text
+    assert "Out of service unknown" in text and "No cluster configured" not in text
+    assert "the hosts were not compared with the cluster" in text
 
 
 HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'`{{ 1234*4321 }}<!--&amp;"
