@@ -20,6 +20,7 @@ from pathlib import Path
 import module_cost
 import parallel
 import planner_speed
+import report
 import rollout
 import site_runs
 import transitions
@@ -34,6 +35,7 @@ PARTS = {
     "module": module_cost.measure,
     "site": site_runs.measure,
     "rollout": rollout.measure,
+    "report": report.measure,
 }
 
 

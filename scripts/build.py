@@ -41,7 +41,7 @@ def absolute_links(text: str, document: PurePosixPath, base: str) -> str:
     def absolute(link: re.Match[str]) -> str:
         target = posixpath.normpath(document.parent / link[1])
         # An address with blob shows a page, not the picture.
-        place = base.replace("/blob/", "/raw/") if target.endswith(".svg") else base
+        place = base.replace("/blob/", "/raw/") if target.endswith((".svg", ".png")) else base
         return "](%s/%s%s)" % (place, target, link[2] or "")
 
     return LINK.sub(absolute, text)

@@ -27,6 +27,7 @@ from build import LINK
 TOP = Path(__file__).resolve().parent.parent
 INTERNAL_ROLES = {"gpu_chart"}
 FIRST = "docs/README.md"
+PICTURES = (".svg", ".png")
 # What is added to the configuration of antsibull-docs. References to Ansible's own documentation need the network.
 CONFIGURATION = """
 extensions = ["sphinx_antsibull_ext", "myst_parser"]
@@ -61,7 +62,7 @@ def convert(text: str, document: str, known: t.Mapping[str, str], repository: st
         if path in known:
             here = posixpath.dirname(known[document]) or "."
             return "](%s.md%s)" % (posixpath.relpath(known[path], here), heading)
-        if path.endswith(".svg"):
+        if path.endswith(PICTURES):
             return "](%s)" % posixpath.basename(path)
         return "](%s/blob/main/%s%s)" % (repository, path, heading)
 
@@ -88,8 +89,9 @@ def write_pages(source: Path, repository: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         extra = navigation(text, known) if document == FIRST else ""
         path.write_text(convert(text, document, known, repository) + extra)
-    for picture in TOP.glob("docs/*.svg"):
-        shutil.copy(picture, source)
+    for picture in TOP.glob("docs/*"):
+        if picture.suffix in PICTURES:
+            shutil.copy(picture, source)
 
 
 def write_reference(source: Path, name: str) -> None:

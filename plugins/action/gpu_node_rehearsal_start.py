@@ -58,7 +58,7 @@ class ActionModule(Action):
             )
         report = start.report_of(path)
         if report is not None:
-            return {host: start.of_report(report.get(host)) for host in hosts}
+            return {host: start.of_report(report.hosts.get(host)) for host in hosts}
         return former.starts(path, hosts, self._loader, self._templar)
 
 
@@ -66,7 +66,7 @@ def _add_busy(value: t.Any, starts: t.Mapping[str, start.Start]) -> None:
     report = start.report_of(Path(value).expanduser()) if isinstance(value, str) and value else None
     if report is not None:
         for host, each in starts.items():
-            each.busy = start.busy_of_report(report.get(host))
+            each.busy = start.busy_of_report(report.hosts.get(host))
         return
     entries = start.busy_entries(value)
     for entry in entries:

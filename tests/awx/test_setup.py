@@ -233,6 +233,7 @@ def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Si
         ("GPU nodes, mig from inventory", "mig.yml", ["GPU nodes"], ["gpu_node_batches"]),
         ("GPU nodes, rehearse", "rehearse.yml", [], []),
         ("GPU nodes, verify", "verify.yml", ["GPU nodes"], []),
+        ("GPU nodes, report", "report.yml", ["GPU nodes"], []),
         (
             *("GPU nodes, undo", "undo.yml", ["GPU nodes"]),
             ["gpu_node_target", "gpu_node_undo_confirmed", "rke2_uninstall_confirmed"],
@@ -269,16 +270,12 @@ def test_surveys_set_variables_of_the_collection(site: Site) -> None:
 
 
 @pytest.mark.parametrize("change", ["GPU nodes, mig", "GPU nodes, mig from inventory"])
-def test_workflows_rehearse_preview_ask_change_and_verify(site: Site, change: str) -> None:
-    templates = {"preview": change, "approval": "Approve the change", "change": change, "verify": "GPU nodes, verify"}
-    templates["rehearsal"] = "GPU nodes, rehearse"
-    links = {
-        "rehearsal": ["preview"],
-        "preview": ["approval"],
-        "approval": ["change"],
-        "change": ["verify"],
-        "verify": [],
-    }
+def test_workflows_rehearse_preview_ask_change_verify_and_report(site: Site, change: str) -> None:
+    templates = {"preview": change, "approval": "Approve the change", "change": change}
+    templates.update(rehearsal="GPU nodes, rehearse", verify="GPU nodes, verify", report="GPU nodes, report")
+    steps = ["rehearsal", "preview", "approval", "change", "verify", "report"]
+    links: t.Dict[str, t.List[str]] = {step: [following] for step, following in zip(steps, steps[1:])}
+    links["report"] = []
     name = {
         "GPU nodes, mig": "GPU nodes, change to a named layout",
         "GPU nodes, mig from inventory": "GPU nodes, apply the inventory",

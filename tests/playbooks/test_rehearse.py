@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._report import data
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import NVSIM, PLAYBOOKS, Fleet, Run
 
 REHEARSE = PLAYBOOKS / "rehearse.yml"
@@ -147,9 +148,9 @@ def test_gpus_instances_and_work_of_a_report(fleet: Fleet) -> None:
         "processes": [{"pid": 7, "name": "train", "gi_id": 5, "ci_id": 0}],
         "mig": {"capable": True, "current": True, "pending": True, "instances": [instance]},
     }
-    hosts = {"one": {"error": None, "facts": {"driver": {"version": "550.163.01"}, "gpus": [gpu]}}}
+    read = data.HostReport(facts={"driver": {"version": "550.163.01"}, "gpus": [gpu]})
     report = fleet.work / "report.json"
-    report.write_text(json.dumps({"format": "gpufleet.node/report", "version": 1, "hosts": hosts}))
+    report.write_text(json.dumps(data.serialized(data.Report("2026-11-28T06:00:00Z", {"one": read}))))
     layout = [{"devices": gpu["uuid"], "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}]
     fleet.host("one", **BOARDS, nvidia_mig_layout=layout)
     work = ("-e", "rehearse_from=%s" % report, "-e", "rehearse_busy=%s" % report)

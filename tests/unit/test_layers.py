@@ -55,6 +55,7 @@ OF_MODULES = {
     "keys": (),
     "packages": (),
     "toolkit": (),
+    "report": ("driver", "mig"),
     "rke2": ("toolkit",),
     "cluster": (),
 }
@@ -67,13 +68,15 @@ SUBJECTS = {
     "_cluster": ("_layout",),
     "_drain": ("_cluster", "_layout"),
     "_charts": ("_drain", "_cluster", "_layout"),
+    "_report": ("_drain", "_inventory", "_cluster", "_layout"),
     "_managed": ("_charts", "_drain", "_cluster", "_layout"),
-    "_rehearsal": ("_cluster", "_inventory", "_layout"),
+    "_rehearsal": ("_report", "_cluster", "_inventory", "_layout"),
 }
 # On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
 OTHERS = {
     "_common": ["ansible.plugins.action"],  # the base class of actions
+    "_report": ["jinja2", "markupsafe"],  # the template of the page
     "_rehearsal": ["ansible.inventory", "ansible.vars", "nvsim"],  # reads a former inventory, uses the simulator
 }
 MODULE = "module_utils._module."

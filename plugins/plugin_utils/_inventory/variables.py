@@ -44,6 +44,8 @@ _OF_PLAYBOOKS = (
     "rehearse_busy",
     "rehearse_from",
     "rehearse_pods",
+    "report_path",
+    "report_previous",
 )
 # Ends of names of facts that every role may set, for gpu_node.
 FACTS = ("_problems", "_disruption", "_present")
@@ -221,7 +223,7 @@ def forged_fact_problems(facts: t.Iterable[str]) -> list[str]:
     ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names, even
     inventory_hostname.
     """
-    prefixes = (*(role + "_" for role in _described()), "inventory_")
+    prefixes = (*(role + "_" for role in _described()), "inventory_", "report_")
     found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
     return [_FORGED % ", ".join("%.70s" % name for name in found[:_MAX_FACTS])] if found else []
 

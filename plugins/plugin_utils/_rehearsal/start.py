@@ -18,9 +18,9 @@ from ansible.module_utils.common.yaml import yaml_load
 from ...module_utils._common.data import Data
 from ...module_utils._common.text import did_you_mean, nearest, short
 from .._common.refusal import Refusal
+from .._report import data as report_data
+from .._report.data import HostReport, Report
 
-REPORT = "gpufleet.node/report"
-_VERSION = 1
 EMPTY = "empty"
 _PREFIX = "rehearse_"
 VARIABLES = ("rehearse_activation", "rehearse_busy", "rehearse_from", "rehearse_pods")
@@ -48,32 +48,25 @@ def require_known_names(variables: t.Iterable[str]) -> None:
             raise Refusal("unknown variable %s%s" % (name, did_you_mean(nearest(name, VARIABLES))))
 
 
-def report_of(path: Path) -> Data | None:
-    """The hosts of a report; None if the file is something else. Raises Refusal for a report that is unusable."""
+def report_of(path: Path) -> Report | None:
+    """The report in a file; None if it is something else. Raises Refusal for a report that is unusable."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or found.get("format") != REPORT:
+    if not isinstance(found, dict) or found.get("format") != report_data.FORMAT:
         return None
-    if found.get("version") != _VERSION or not isinstance(found.get("hosts"), dict):
-        raise Refusal(
-            "%s is a report of version %s: make it with this version of the collection" % (path, found.get("version"))
-        )
-    return t.cast(Data, found["hosts"])
+    return report_data.read(path)
 
 
-def of_report(entry: Data | None) -> Start:
+def of_report(host: HostReport | None) -> Start:
     """What a host starts from, by its entry in a report."""
-    facts = (entry or {}).get("facts")
-    nvidia = facts.get("nvidia", facts) if isinstance(facts, dict) else None
-    listed = nvidia.get("gpus") if isinstance(nvidia, dict) else None
-    if entry is None or not isinstance(listed, list):
-        why = "the host is not in it" if entry is None else entry.get("error") or "it has no GPUs of the host"
+    if host is None or host.facts is None or host.gpus is None:
+        why = "the host is not in it" if host is None else host.error or "it has no GPUs of the host"
         return Start(error="of the report: %s" % why)
-    gpus = [gpu for gpu in listed if gpu.get("index") is not None]
+    driver = str(host.facts["driver"].get("version") or "")
+    gpus = [gpu for gpu in host.gpus if gpu["index"] is not None]
     layout, notes = layout_of(gpus)
-    driver = str(((nvidia or {}).get("driver") or {}).get("version") or "")
     return Start(gpus, layout, driver, notes=notes)
 
 
@@ -101,9 +94,9 @@ def _instance(gi: Data) -> Data:
     return found
 
 
-def busy_of_report(entry: Data | None) -> list[Data]:
+def busy_of_report(host: HostReport | None) -> list[Data]:
     """The instances that processes use, in the format of ``busy_of_list``."""
-    gpus = of_report(entry).gpus or ()
+    gpus = of_report(host).gpus or ()
     found: dict[tuple[t.Any, ...], Data] = {}
     for gpu in gpus:
         placed = {gi["id"]: gi for gi in gpu["mig"].get("instances") or ()}

@@ -164,7 +164,11 @@ def test_tasks_on_the_host_with_access_to_the_api_become_root_unless_it_is_the_c
     paths = [path for role in ("gpu_cluster", "gpu_chart") for path in TOP.glob("roles/%s/tasks/*.yml" % role)]
     # Blocks with the keywords include these two.
     included = {("gpu_chart", "apply"), ("gpu_chart", "helm")}
-    entries = {("gpu_node", "managed"), *((path.parts[-3], path.stem) for path in paths)} - included
+    entries = {
+        ("gpu_node", "managed"),
+        ("gpu_node", "report"),
+        *((path.parts[-3], path.stem) for path in paths),
+    } - included
     keywords = ("{{ gpu_cluster_host }}", "{{ gpu_cluster_host != 'localhost' }}")
     found = [task for role, entry in sorted(entries) for task in reached(role, read(role, entry))]
     tasks = [task for task in found if task["module"] in actions or task.get("delegate_to") == keywords[0]]

@@ -34,9 +34,11 @@ def run(module: AnsibleModule) -> None:
     module.exit_json(ansible_facts={"nvidia": gather(NodeReader(runner(module)), select.open_backend)})
 
 
-def gather(node: NodeReader, open_backend: t.Callable[[], Backend]) -> Data:
-    """All available facts."""
-    source, versions, gpus, problem = _query(open_backend)
+def gather(
+    node: NodeReader, open_backend: t.Callable[[], Backend], more: t.Callable[[Gpu], Data] = lambda _gpu: {}
+) -> Data:
+    """All available facts; ``more`` returns further keys of a GPU that could be read."""
+    source, versions, gpus, problem = _query(open_backend, more)
     kernel = node.kernel_module()
     version = versions.driver
     if version is None and kernel.loaded is not None:
@@ -80,7 +82,7 @@ def _with_device_files(node: NodeReader, gpus: t.Optional[t.List[Data]]) -> t.Op
 
 
 def _query(
-    open_backend: t.Callable[[], Backend],
+    open_backend: t.Callable[[], Backend], more: t.Callable[[Gpu], Data]
 ) -> t.Tuple[t.Optional[str], Versions, t.Optional[t.List[Data]], t.Optional[str]]:
     """The name, versions and GPUs of the backend, and the problem if the backend or the versions cannot be read."""
     try:
@@ -90,7 +92,7 @@ def _query(
             return (
                 backend.name,
                 versions,
-                parallel.over(retry.read(backend.count), lambda index: _read(backend, index)),
+                parallel.over(retry.read(backend.count), lambda index: _read(backend, index, more)),
                 problem,
             )
     except BackendError as error:
@@ -129,11 +131,11 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
     return listed + [_on_the_bus(gpu) for gpu in others if gpu not in candidates]
 
 
-def _read(backend: Backend, index: int) -> Data:
+def _read(backend: Backend, index: int, more: t.Callable[[Gpu], Data]) -> Data:
     """One GPU, without its instances if it cannot be read, for example for lack of root privileges."""
     try:
         gpu = retry.read(lambda: backend.read(index))
-        return dict(_known(gpu, describe.instances(gpu)), problem=_without_uuid(gpu))
+        return dict(_known(gpu, describe.instances(gpu)), problem=_without_uuid(gpu), **more(gpu))
     except BackendError as error:
         problem = str(error)
         if error.code == codes.TIMEOUT:  # a retry would time out too

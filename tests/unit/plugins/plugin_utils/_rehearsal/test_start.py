@@ -12,6 +12,8 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rehearsal import start
+from ansible_collections.gpufleet.node.plugins.plugin_utils._report import data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._report.data import HostReport, Report
 
 GPU: t.Dict[str, t.Any] = {
     "index": 0,
@@ -36,7 +38,13 @@ GPU: t.Dict[str, t.Any] = {
         ],
     },
 }
-ENTRY = {"error": None, "facts": {"nvidia": {"driver": {"version": "550.163.01"}, "gpus": [GPU]}}}
+
+
+def host_of(gpus: t.Optional[t.List[t.Dict[str, t.Any]]]) -> HostReport:
+    return HostReport(facts={"driver": {"version": "550.163.01"}, "gpus": gpus})
+
+
+ENTRY = host_of([GPU])
 
 
 def test_a_host_of_a_report_starts_from_its_gpus_and_instances() -> None:
@@ -56,21 +64,21 @@ def test_a_host_of_a_report_starts_from_its_gpus_and_instances() -> None:
 
 def test_a_gpu_of_a_report_that_could_not_be_read_starts_without_mig_and_a_note() -> None:
     lost = {"index": 1, "problem": "it is lost", "mig": {"capable": None, "current": None, "instances": None}}
-    found = start.of_report({"facts": {"gpus": [{**GPU, "mig": {"current": False}}, lost, {"index": None}]}})
+    found = start.of_report(host_of([{**GPU, "mig": {"current": False}}, lost, {"index": None}]))
     assert (found.layout, len(found.gpus or ())) == ([], 2)
     assert found.notes == ["GPU 1 starts without MIG, because the report could not read it: it is lost"]
 
 
 @pytest.mark.parametrize(
-    ("entry", "why"),
+    ("host", "why"),
     [
         (None, "the host is not in it"),
-        ({"error": "unreachable", "facts": None}, "unreachable"),
-        ({"error": None, "facts": {"nvidia": {"gpus": None}}}, "it has no GPUs of the host"),
+        (HostReport(error="unreachable"), "unreachable"),
+        (host_of(None), "it has no GPUs of the host"),
     ],
 )
-def test_a_host_that_a_report_could_not_read(entry: t.Any, why: str) -> None:
-    assert start.of_report(entry) == start.Start(error="of the report: %s" % why)
+def test_a_host_that_a_report_could_not_read(host: t.Optional[HostReport], why: str) -> None:
+    assert start.of_report(host) == start.Start(error="of the report: %s" % why)
 
 
 def test_the_work_of_a_report_is_one_entry_for_each_instance() -> None:
@@ -85,10 +93,11 @@ def test_a_file_is_a_report_by_its_format(tmp_path: Path) -> None:
     for other in ("all: {}", "[]", '{"hosts": {}}'):
         path.write_text(other)
         assert start.report_of(path) is None
-    path.write_text(json.dumps({"format": start.REPORT, "version": 1, "hosts": {"a": ENTRY}}))
-    assert start.report_of(path) == {"a": ENTRY}
-    path.write_text(json.dumps({"format": start.REPORT, "version": 2, "hosts": {}}))
-    with pytest.raises(Refusal, match="is a report of version 2"):
+    written = data.serialized(Report(created="2026-11-28T06:00:00Z", hosts={"a": HostReport(error="unreachable")}))
+    path.write_text(json.dumps(written))
+    assert (start.report_of(path) or Report("", {})).hosts == data.of(written).hosts
+    path.write_text(json.dumps({**written, "version": 2}))
+    with pytest.raises(Refusal, match="it has version 2 of the format"):
         start.report_of(path)
 
 
