@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ...module_utils._common.data import Data
@@ -25,6 +26,10 @@ _REQUESTED = {
 }
 _UNREADABLE = "its variables cannot be read: %s"
 _NOT_READ = "the run did not read it"
+# What Ansible writes before ssh's message depends on when the connection ends, so it would differ from run to run.
+_SSH = re.compile(
+    "^(Task failed: )?(Data could not be sent to remote host .*? over ssh: |Failed to connect to the host via ssh: )"
+)
 
 
 class Read(t.NamedTuple):
@@ -71,7 +76,7 @@ def of_variables(name: str, variables: t.Mapping[str, t.Any], state: object) -> 
 
 def _error(state: Data, name: str) -> str | None:
     if state.get("unreachable"):
-        return "it cannot be reached: %s" % _one_line(state.get("msg"))
+        return "it cannot be reached: %s" % _SSH.sub("", _one_line(state.get("msg")))
     if state.get("failed") or "nvidia" not in state:
         return "it cannot be read: %s" % "; ".join(map(_one_line, sentences([state], name)))
     return None

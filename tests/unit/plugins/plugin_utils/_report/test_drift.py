@@ -92,6 +92,18 @@ def test_a_node_that_other_tasks_have_drained_is_out_of_service():
     ("result", "reason"),
     [
         ({"unreachable": True, "msg": "Connection timed out\n"}, "it cannot be reached: Connection timed out"),
+        (
+            {
+                "unreachable": True,
+                "msg": 'Task failed: Data could not be sent to remote host "a". Make sure this host can be reached '
+                "over ssh: ssh: connect to host a port 22: Connection refused",
+            },
+            "it cannot be reached: ssh: connect to host a port 22",
+        ),
+        (
+            {"unreachable": True, "msg": "Task failed: Failed to connect to the host via ssh: ssh: connect to host a"},
+            "it cannot be reached: ssh: connect to host a",
+        ),
         ({"failed": True, "msg": "Task failed: Module failed: no Python"}, "it cannot be read: no Python"),
         ({"nvidia": {"gpus": "<b>"}}, "it returned something else than its GPUs"),
         ("nonsense", "the run did not read it"),
