@@ -68,9 +68,11 @@ def test_nothing_is_removed_while_a_process_uses_a_gpu(fleet: Fleet, role: str) 
     playbook = fleet.work / "undo.yml"
     playbook.write_text(UNDO % role)
     recorded = {"__%s_recorded" % role: {"record": {"installed": ["nosuch"]}}}
-    run = fleet.play(playbook, "--start-at-task", "*undo | Require idle GPUs", fails=True, **recorded)
-    assert "PID %d (training). The role does not continue" % os.getpid() in run.output
-    assert "would be removed)" in run.output
+    start = ("--start-at-task", "*undo_preflight | Require idle GPUs")
+    for arguments in (start, (*start, "--check")):
+        run = fleet.play(playbook, *arguments, fails=True, **recorded)
+        assert "PID %d (training). The role does not continue" % os.getpid() in run.output
+        assert "would be removed)" in run.output
 
 
 def test_the_node_is_not_rebooted_while_a_process_uses_a_gpu(fleet: Fleet) -> None:
