@@ -186,7 +186,7 @@ def test_undo_disables_mig_before_other_changes_and_where_a_driver_answers(
     """In check mode: undo would remove the boot unit of the local machine."""
     systemctl = fleet.work / "bin" / "systemctl"  # of a system that has no such unit
     systemctl.parent.mkdir()
-    systemctl.write_text("#!/bin/sh\ntest \"$1\" = show && echo LoadState=not-found\n")
+    systemctl.write_text('#!/bin/sh\ntest "$1" = show && echo LoadState=not-found\n')
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
     fleet.host("bare", gpu_node_boards=["A100-80GB"])
