@@ -25,10 +25,12 @@ class ActionModule(Action):
     ARGUMENTS = {
         "role": {"type": "str", "required": True},
         "reasons": {"type": "list", "elements": "str", "required": True},
+        "drains": {"type": "bool", "default": True},
     }
 
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
+        drains = arguments.pop("drains")
         wait, interrupt = (arguments["role"] + suffix for suffix in ("_busy_wait", "_interrupt"))
         given = {
             name: self._templar.template(variables[name]) for name in (wait, interrupt, _CLIENTS) if name in variables
@@ -41,9 +43,9 @@ class ActionModule(Action):
         if found.get("clients"):
             names = " or ".join(name for name in (wait, interrupt) if name in given)
             text = _REFUSAL % (variables["inventory_hostname"], found["msg"], "; ".join(arguments["reasons"]), names)
-            if not self._task.check_mode:
+            if not self._task.check_mode or not (drains or int(given[wait])):
                 return {**found, "failed": True, "msg": text}
-            # A drain, which check mode skips, may end them.
+            # A drain or the wait, which check mode skips, may end them.
             found["warnings"] = [*found.get("warnings", []), "Would fail now: " + text]
         return found
 

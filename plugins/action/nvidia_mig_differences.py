@@ -68,7 +68,9 @@ def boot_problems(unit: str, status: Data, restore: Data, pending: bool) -> list
         problems.append("its layout is not restored at boot: %s is not enabled. Run site.yml --tags mig" % unit)
     allowed = (0, 1) if pending else (0,)  # 1: a GPU does not match the layout
     if restore.get("rc", 2) not in allowed:
-        output = restore.get("stderr") or restore.get("stdout") or restore.get("msg", "")
+        output = restore.get("stderr") or restore.get("stdout")
+        if not output and problems:
+            return problems  # its program is missing, like the unit
         text = "a dry run of the boot restore failed: %s. Run site.yml --tags mig"
-        problems.append(text % output.strip().rstrip("."))
+        problems.append(text % (output or restore.get("msg", "")).strip().rstrip("."))
     return problems

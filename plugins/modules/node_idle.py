@@ -22,7 +22,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Warns instead of failing, and does not wait, because check mode drains no node.
+      - Does not wait. Warns instead of failing, because check mode drains no node, unless O(drains=false).
   diff_mode:
     support: none
   idempotent:
@@ -41,6 +41,11 @@ options:
     type: list
     elements: str
     required: true
+  drains:
+    description:
+      - Whether the run may drain the node first. If not, check mode fails as well, unless C(ROLE_busy_wait) is set.
+    type: bool
+    default: true
   units:
     description:
       - Names or patterns of systemd units whose processes do not count. Set by the action plugin if the variable

@@ -23,8 +23,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Downloads and verifies the key. If it cannot be downloaded, warns and reports a change, because the key may be
-        available later.
+      - Downloads and verifies the key. If the server cannot be reached, warns and reports a change, because the key may
+        be available later. If the server answers that it does not have the key, fails as the installation would.
   diff_mode:
     support: full
     details:

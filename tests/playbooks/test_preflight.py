@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, TOP, Fleet
 from ansible_collections.gpufleet.node.tests.playbooks.site_support import (
     GONE,
     INSTANCES,
@@ -244,3 +244,16 @@ def test_problems_of_variables_do_not_hide_those_of_the_node(fleet: Fleet) -> No
         "- there: it has no group nosuch, which nvidia_mig_access_group names",
     ):
         assert words in message
+
+
+def test_keys_of_repositories_are_verified_before_anything_is_installed(fleet: Fleet) -> None:
+    key = TOP / "tests" / "integration" / "targets" / "node_repository_key" / "files" / "key.asc"
+    roles = ["nvidia_driver", "nvidia_container_toolkit"]
+    for role in roles:
+        fleet.variables[role + "_repository_key"] = str(key)
+        fleet.variables[role + "_repository_key_checksum"] = "sha256:" + "0" * 64
+    fleet.host("bare", nvidia_driver_source="cuda_repository", nvidia_driver_repository_url="http://127.0.0.1:1")
+    run = fleet.play(PLAYBOOKS / "site.yml", fails=True, gpu_node_roles=roles)
+    assert "Nothing was changed." in run.output
+    for role in roles:
+        assert "set %s_repository_key_checksum to its checksum" % role in run.output

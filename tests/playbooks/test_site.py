@@ -6,8 +6,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
 from pathlib import Path
+
+import pytest
 
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, TOP, Fleet, ansible_playbook
 from ansible_collections.gpufleet.node.tests.playbooks.site_support import (
@@ -173,6 +178,34 @@ def test_undo_requires_a_confirmation(fleet: Fleet) -> None:
     assert "installed on first, second" in run.output
     assert "-e gpu_node_undo_confirmed=true" in run.output
     assert "Remove" not in run.output
+
+
+def test_undo_disables_mig_before_other_changes_and_where_a_driver_answers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In check mode: undo would remove the boot unit of the local machine."""
+    systemctl = fleet.work / "bin" / "systemctl"  # of a system that has no such unit
+    systemctl.parent.mkdir()
+    systemctl.write_text('#!/bin/sh\ntest "$1" = show && echo LoadState=not-found\n')
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
+    fleet.host("bare", gpu_node_boards=["A100-80GB"])
+    fleet.node("busy", "--board", "A100-80GB")
+    undo = (PLAYBOOKS / "undo.yml", "--tags", "mig", "--check", "--diff")
+    given = {"gpu_node_undo_confirmed": True, "nvidia_mig_undo_mode": True}
+    fleet.play(SITE, "--tags", "mig", "--limit", "busy", nvidia_mig_layout=LAYOUT, nvidia_mig_reset=True)
+    refused = fleet.play(*undo, "--limit", "busy", fails=True, **given)
+    assert "MIG mode cannot be disabled: GPU 0 (" in refused.output and "nvidia_mig_reset" in refused.output
+    run = fleet.play(*undo, nvidia_mig_reset=True, **given)
+    assert "bare: MIG mode cannot be changed, because no driver answers." in " ".join(run.output.split())
+    assert "From gpu_node_boards" not in run.output
+    assert re.search(r"\+GPU 0 GPU-\S+ .* MIG off", run.output)
+
+    instance = str(json.loads(fleet.nvsim("show", "busy", "--json"))["gpus"][0]["gpu_instances"][0]["id"])
+    fleet.nvsim("attach", "busy", "--gpu", "0", "--gi", instance, "--pid", str(os.getpid()), "--name", "training")
+    run = fleet.play(*undo, "--limit", "busy", fails=True, nvidia_mig_reset=True, **given)
+    assert "(training)" in run.output
+    assert all("Disable the boot unit" not in each.output for each in (refused, run))
 
 
 def test_the_example_inventory_passes_the_checks(tmp_path: Path) -> None:

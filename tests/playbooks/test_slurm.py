@@ -120,13 +120,13 @@ def test_a_node_that_somebody_else_has_drained_stays_drained(slurm: Slurm) -> No
 
 
 def test_a_node_is_drained_before_its_driver_is_updated(slurm: Slurm) -> None:
-    """The driver's key is missing, so that nothing is installed."""
+    """The driver's key cannot be downloaded, so that nothing is installed."""
     driver = {
         "gpu_node_roles": ["nvidia_driver", "nvidia_mig"],
         "nvidia_driver_source": "cuda_repository",
         "nvidia_driver_repository_url": "http://127.0.0.1:1",
-        "nvidia_driver_repository_key": "/nosuch",
+        "nvidia_driver_repository_key": "http://127.0.0.1:1/key",
     }
     run = slurm.play(SITE, OTHER, "--tags", "driver", fails=True, **driver)
-    assert "Cannot read the key /nosuch" in run.output
+    assert "Cannot download the key http://127.0.0.1:1/key" in run.output
     assert slurm.updates() == ["drain"] and slurm.record.exists()

@@ -35,6 +35,7 @@ _OF_PLAYBOOKS = (
     "gpu_node_cluster_roles",
     "gpu_node_max_fail_percentage",
     "gpu_node_environment",
+    "gpu_node_gathered",
     "gpu_node_target",
     "gpu_node_undo_confirmed",
     "nvidia_driver_reboot_required",

@@ -68,3 +68,20 @@ def test_roles_are_undone_in_reverse_order():
     inventory = {"selected": ["gpu_node", *(str(number) for number in range(9))]}
     rendered = NativeEnvironment().from_string(loop).render(__gpu_node_inventory=inventory)
     assert rendered == [str(number) for number in reversed(range(9))]
+
+
+def test_undo_checks_the_roles_before_it_changes_anything():
+    """The playbook checks all nodes before the roles of the cluster are undone, too."""
+    rows = yaml.safe_load((ROLES / "gpu_node" / "vars" / "main.yml").read_text())["__gpu_node_rows"]
+    interrupting = [row["role"] for row in rows if "plan" in row]
+    assert interrupting
+    for role in interrupting:
+        checks, tasks = (
+            yaml.safe_load((ROLES / role / "tasks" / file).read_text()) for file in ("undo_preflight.yml", "undo.yml")
+        )
+        reading = {"gpufleet.node.node_record", "gpufleet.node.node_idle", "ansible.builtin.assert"}
+        assert all(reading & set(task) for task in checks)
+        assert tasks[0]["ansible.builtin.import_tasks"] == "{{ role_path }}/tasks/undo_preflight.yml"
+    for path in (ROLES / "gpu_node" / "tasks" / "undo.yml", ROLES.parent / "playbooks" / "undo.yml"):
+        text = path.read_text()
+        assert 0 < text.index("undo_preflight") < text.index("tasks_from: undo\n")

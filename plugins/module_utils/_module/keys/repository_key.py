@@ -48,6 +48,7 @@ MODE = 0o644
 LIMIT = 1024 * 1024  # bytes; the vendor's keys have two thousand
 ATTEMPTS = 3
 PAUSE = 2.0  # seconds between attempts
+TRANSIENT = (407, 408, 429)  # from 400 to 499, the statuses that another network or time may change
 
 _CHECKSUM = re.compile("(sha256|sha384|sha512):([0-9a-f]+)")
 _FINGERPRINT = re.compile("[0-9A-F]{40}")
@@ -60,6 +61,10 @@ class Refused(Exception):
 
 class Unavailable(Exception):
     """The key could not be downloaded."""
+
+
+class Missing(Unavailable):
+    """The server has answered that it does not give the key."""
 
 
 class Expected(t.NamedTuple):
@@ -170,8 +175,12 @@ def download(url: str, timeout: int) -> bytes:
                 return t.cast(bytes, response.read(LIMIT + 1))
         except (OSError, http.client.HTTPException, urls.ConnectionError, ValueError) as error:
             attempts += 1
-            if attempts == ATTEMPTS or 400 <= getattr(error, "code", 0) < 500:
-                raise Unavailable(re.sub(r"^<\w+ error (.*)>$", r"\1", str(error))) from error
+            reason = re.sub(r"^<\w+ error (.*)>$", r"\1", str(error))
+            code = getattr(error, "code", 0)
+            if 400 <= code < 500 and code not in TRANSIENT:
+                raise Missing(reason) from error
+            if attempts == ATTEMPTS:
+                raise Unavailable(reason) from error
         time.sleep(PAUSE)
 
 
@@ -233,14 +242,14 @@ def _record(module: AnsibleModule, fingerprints: t.List[str]) -> bool:
 
 
 def _obtain(module: AnsibleModule, before: Installed, changed: bool) -> bytes:
-    """The key that is offered now. In check mode, ends the module if it cannot be downloaded."""
+    """The key that is offered now. In check mode, ends the module if the server does not answer."""
     if module.params["content"] is not None:
         content = base64.b64decode(module.params["content"])
     else:
         try:
             content = download(module.params["src"], module.params["timeout"])
         except Unavailable as error:
-            if not module.check_mode:
+            if isinstance(error, Missing) or not module.check_mode:
                 raise
             unknown = "The key %s cannot be downloaded now (%s), so it is not verified" % (module.params["src"], error)
             module.warn(unknown)

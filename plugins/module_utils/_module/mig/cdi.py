@@ -233,8 +233,9 @@ def _update(module: AnsibleModule, cdi: Cdi) -> t.Tuple[bool, str, cdi_devices.M
             raise GenerateError(_LEFT_OUT % str(found.missing) + _explained(found.warnings), _NODES)
     changed, reason = (True, INCOMPLETE) if incomplete else _compare(module, cdi, before, found)
     if found.content is not None:
-        if changed and found.warnings:
-            module.warn("nvidia-ctk cdi generate warns: %s" % "; ".join(found.warnings))
+        warnings = cdi_devices.actionable(found.warnings) if changed else []
+        if warnings:
+            module.warn("nvidia-ctk cdi generate warns: %s" % "; ".join(warnings))
         if before != found.content and not module.check_mode:
             cdi.refresh(found.content)
     return changed, reason, found.missing

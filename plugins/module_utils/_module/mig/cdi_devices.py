@@ -24,6 +24,8 @@ CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")  # each container with a GPU nee
 _GPU = re.compile(r"/dev/nvidia(\d+)")
 _CAPABILITY = re.compile(r"/dev/nvidia-caps/nvidia-cap\d+")
 _WARNING = re.compile(r"level=warning msg=(?:\"((?:[^\"\\]|\\.)*)\"|(\S+))")
+# Containers that compute need device nodes and these libraries. Others are missing on most nodes: graphics, sockets.
+_OPTIONAL = re.compile("Could not locate (?!/dev/|libcuda|libnvidia-ml)")
 
 
 class Specified(t.NamedTuple):
@@ -86,3 +88,10 @@ def warnings(log: str) -> t.List[str]:
     """The warnings that nvidia-ctk printed, each once, in one line."""
     found = ((quoted or word).replace("\\n", "; ").replace('\\"', '"') for quoted, word in _WARNING.findall(log))
     return list(dict.fromkeys(found))
+
+
+def actionable(found: t.Sequence[str]) -> t.List[str]:
+    """The warnings about what every container needs, and how many others there are. Empty without the former."""
+    needed = [each for each in found if not _OPTIONAL.match(each)]
+    others = len(found) - len(needed)
+    return [*needed, "%d optional files are missing, too" % others] if needed and others else needed

@@ -61,7 +61,7 @@ def run(module: AnsibleModule) -> None:
         problems = [*health.problems, *([] if missing else _differences(target))]
         module.exit_json(changed=False, problems=problems, cri_healthy=health.cri_healthy)
     if missing and state == "present" and module.check_mode:
-        _exit(module, True, ["Configure %s once %s is installed" % (name, " and ".join(missing))])
+        _exit(module, True, ["Configure %s after the installation of %s" % (name, " and ".join(missing))])
     try:
         if state == "present":
             change, actions = _present(target, missing)

@@ -32,9 +32,9 @@ class Node:
         self.given.append(module_args)
         return dict(self.results.pop(0) if len(self.results) > 1 else self.results[0])
 
-    def run(self, **variables: object) -> Data:
-        found = action(node_idle, "node_idle", {"role": "rke2", "reasons": ["an upgrade"]})
-        found._execute_module = self
+    def run(self, check: bool = False, drains: bool = True, **variables: object) -> Data:
+        found = action(node_idle, "node_idle", {"role": "rke2", "reasons": ["an upgrade"], "drains": drains})
+        found._execute_module, found._task.check_mode = self, check
         result: Data = found.run(task_vars=host("a", **{"rke2_busy_wait": 0, "rke2_interrupt": False, **variables}))
         return result
 
@@ -53,6 +53,16 @@ def test_fails_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
         "a: processes use its GPUs: PID 1 (work). The role does not continue, because it would interrupt them (an "
         "upgrade). Drain the node, or set rke2_busy_wait or rke2_interrupt, and run this again"
     )
+
+
+@pytest.mark.parametrize(("drains", "wait", "fails"), [(True, 0, False), (False, 0, True), (False, 600, False)])
+def test_check_mode_fails_unless_the_processes_may_end_before(
+    monkeypatch: pytest.MonkeyPatch, drains: bool, wait: int, fails: bool
+) -> None:
+    node = Node(monkeypatch, BUSY)
+    found = node.run(check=True, drains=drains, rke2_busy_wait=wait)
+    assert found.get("failed", False) is fails and node.now == 0
+    assert [each.partition(":")[0] for each in found.get("warnings", [])] == ([] if fails else ["Would fail now"])
 
 
 def test_does_not_repeat_a_module_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

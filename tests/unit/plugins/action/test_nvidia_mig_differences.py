@@ -80,8 +80,9 @@ def test_who_changed_the_gpus(last_change: str, own: str, end: str) -> None:
 
 
 def test_a_boot_unit_that_is_not_enabled() -> None:
-    for status in ({}, {"UnitFileState": "disabled"}):
-        assert run(compared(), **{**RESTORED, "unit_status": status})["problems"] == [
+    missing = {"failed": True, "rc": 2, "stdout": "", "stderr": "", "msg": "Error executing command."}
+    for status, restore in (({}, missing), ({"UnitFileState": "disabled"}, {"rc": 0})):
+        assert run(compared(), **{**RESTORED, "unit_status": status, "restore": restore})["problems"] == [
             "its layout is not restored at boot: %s is not enabled. Run site.yml --tags mig" % UNIT
         ]
 

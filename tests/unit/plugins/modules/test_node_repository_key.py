@@ -238,7 +238,7 @@ def test_other_sources(install, dest, source):
 
 @pytest.mark.parametrize(
     "statuses, requests, installed",
-    [([500, 503], 3, True), ([503, 503, 503], 3, False), ([404], 1, False)],
+    [([500, 503], 3, True), ([503, 429, 503], 3, False), ([404], 1, False)],
 )
 def test_a_server_error_is_retried(install, site, statuses, requests, installed):
     site.statuses = list(statuses)
@@ -252,6 +252,15 @@ def test_a_server_error_is_retried(install, site, statuses, requests, installed)
             in result["msg"]
         )
         assert "nvidia_driver_repository_key" in result["msg"]
+
+
+@pytest.mark.parametrize("status, fails", [(404, True), (403, True), (407, False), (429, False), (503, False)])
+def test_check_mode_fails_if_the_server_does_not_have_the_key(install, site, dest, status, fails):
+    site.statuses = [status] * 3
+    result = install(check=True)
+    assert result.get("failed", False) == fails
+    assert ("Cannot download the key" in result.get("msg", "")) == fails
+    assert not dest.parent.exists()
 
 
 @pytest.mark.parametrize(

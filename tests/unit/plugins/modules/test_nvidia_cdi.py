@@ -358,6 +358,16 @@ def test_warnings_are_shown_with_a_change(node):
     assert node.warnings() == []
 
 
+@pytest.mark.parametrize(("log", "end"), [("", []), (LOG, ["; 2 optional files are missing, too"])])
+def test_missing_files_that_only_graphics_need_are_counted(node, log, end):
+    optional = (
+        "Could not locate vulkan/icd.d/nvidia_icd.json: not found",
+        "Could not locate libnvidia-egl-gbm.so.1.1.1",
+    )
+    (node.work / "log").write_text(log + "".join('level=warning msg="%s"\n' % each for each in optional))
+    assert [each[each.rindex("; ") :] for each in node.warnings()] == end
+
+
 @pytest.mark.parametrize("setting", ["NVIDIA_CTK_CDI_GENERATE_DEVICE_IDS=0", "NVIDIA_CTK_CDI_GENERATE_MODE=management"])
 def test_devices_that_the_settings_exclude_are_not_missing(node, setting):
     node.gpus = [gpu(0), gpu(1)]

@@ -44,6 +44,12 @@ def test_variables_that_gpu_node_sets_for_playbooks_are_known() -> None:
     assert public and public <= variables.known_variables()
 
 
+def test_variables_of_plays_are_known() -> None:
+    plays = [play for path in (ROLES.parent / "playbooks").glob("*.yml") for play in yaml.safe_load(path.read_text())]
+    names = {name for play in plays for name in play.get("vars", ()) if name[0] != "_"}
+    assert names and names <= variables.known_variables()
+
+
 KEYS = {"role": "`%(role)s`", "link": "[%(role)s]", "tag": "`%(tag)s`", "prefix": "`%(role)s_`"}
 
 
