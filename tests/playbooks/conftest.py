@@ -70,6 +70,9 @@ class Fleet:
             # The driver is simulated, and the machine has no packages of the container toolkit.
             "gpu_node_roles": ["gpu_node", "nvidia_mig"],
             "nvidia_container_toolkit_cdi": False,
+            # No test downloads the vendor's keys, and none installs packages.
+            "nvidia_driver_repository_key": "http://127.0.0.1:1/key",
+            "nvidia_container_toolkit_repository_key": "http://127.0.0.1:1/key",
         }
 
     def node(self, name: str, *arguments: str, **variables: t.Any) -> None:

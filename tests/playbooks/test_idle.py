@@ -44,12 +44,8 @@ def attach(fleet: Fleet, pid: int) -> None:
 
 @pytest.mark.parametrize("role", ["nvidia_driver", "nvidia_container_toolkit"])
 def test_packages_are_not_changed_while_a_process_uses_a_gpu(fleet: Fleet, role: str) -> None:
-    key = {
-        "nvidia_driver_source": "cuda_repository",
-        "nvidia_driver_repository_url": "http://127.0.0.1:1",
-        role + "_repository_key": "http://127.0.0.1:1/key",
-    }
-    fleet.node("busy", "--board", "A100-80GB", gpu_node_roles=[role], **key)
+    source = {"nvidia_driver_source": "cuda_repository", "nvidia_driver_repository_url": "http://127.0.0.1:1"}
+    fleet.node("busy", "--board", "A100-80GB", gpu_node_roles=[role], **source)
     attach(fleet, os.getpid())
     refusal = "busy: processes use its GPUs: PID %d (training). The role does not continue" % os.getpid()
     run = fleet.play(SITE, fails=True)

@@ -252,7 +252,8 @@ def test_keys_of_repositories_are_verified_before_anything_is_installed(fleet: F
     for role in roles:
         fleet.variables[role + "_repository_key"] = str(key)
         fleet.variables[role + "_repository_key_checksum"] = "sha256:" + "0" * 64
-    fleet.host("bare", nvidia_driver_source="cuda_repository", nvidia_driver_repository_url="http://127.0.0.1:1")
+    source = {"nvidia_driver_source": "cuda_repository", "nvidia_driver_repository_url": "http://127.0.0.1:1"}
+    fleet.node("here", "--board", "A100-80GB", **source)
     run = fleet.play(PLAYBOOKS / "site.yml", fails=True, gpu_node_roles=roles)
     assert "Nothing was changed." in run.output
     for role in roles:

@@ -125,7 +125,6 @@ def test_a_node_is_drained_before_its_driver_is_updated(slurm: Slurm) -> None:
         "gpu_node_roles": ["nvidia_driver", "nvidia_mig"],
         "nvidia_driver_source": "cuda_repository",
         "nvidia_driver_repository_url": "http://127.0.0.1:1",
-        "nvidia_driver_repository_key": "http://127.0.0.1:1/key",
     }
     run = slurm.play(SITE, OTHER, "--tags", "driver", fails=True, **driver)
     assert "Cannot download the key http://127.0.0.1:1/key" in run.output
