@@ -52,6 +52,19 @@ def test_a_plan_of_the_operator() -> None:
     assert (built(found).plugin_labels, built(found).pending) == ([], {})
 
 
+def test_a_newer_release_of_the_chart_is_a_warning() -> None:
+    found = plan(own={"version": "v27.1.0", "values": {"driver": {"enable": False}, "cdi": {"enabled": True}}})
+    assert found.warnings == [
+        "gpu_operator_version is v27.1.0, which is newer than the releases that this version of the collection supports: "
+        "values are checked with the keys of the newest of them, 26.7",
+        "gpu_operator_values.driver.enable (did you mean enabled?) is unknown in gpu-operator 26.7: check that the chart "
+        "of v27.1.0 has it",
+    ]
+    assert built(found).values["driver"] == {"enable": False, "enabled": False}
+    (problem,) = problems(plan(own={"version": "v24.9.2"}))
+    assert problem.startswith("gpu_operator_version: this version of the collection does not support")
+
+
 def test_two_hosts_with_one_node() -> None:
     found = plan(A._replace(node_name="a"), B._replace(node_name="a"))
     assert found.problems == {
