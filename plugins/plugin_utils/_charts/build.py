@@ -110,7 +110,10 @@ def _expected_nodes(plain: Data) -> dict[str, ExpectedNode]:
 
 
 def build_plan(installation: Installation, target: Target, cluster: Cluster) -> Plan:
-    """The plan, for variables and a cluster in which the preconditions found no problems."""
+    """The plan, for variables and a cluster in which the preconditions found no problems.
+
+    Raises Refusal if a ConfigMap cannot get the configurations.
+    """
     mig = _mig(installation, target, cluster)
     sharing = plugin_sharing.plan_sharing(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     expected = _expected(installation, target, mig)

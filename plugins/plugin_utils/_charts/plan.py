@@ -14,6 +14,7 @@ from ...module_utils._common.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._cluster.responses import unreachable
+from .._common.refusal import Refusal
 from . import chart as charts
 from . import notices, plugin_sharing, preconditions, releases
 from .build import Plan, Target, build_plan
@@ -62,7 +63,12 @@ def plan_installation(
     if target is None:
         return Planned(problems, warnings, None, missing, installation.variables)
     warnings += notices.chart_notices(installation, target.hosts, target.nodes, cluster, target.values)
-    return Planned(problems, warnings, build_plan(installation, target, cluster), False, installation.variables)
+    plan = None
+    try:
+        plan = build_plan(installation, target, cluster)
+    except Refusal as error:
+        problems[hosts[0].name].append("namespace %s: %s" % (installation.variables["namespace"], error))
+    return Planned(problems, warnings, plan, False, installation.variables)
 
 
 def _check(
