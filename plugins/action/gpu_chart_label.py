@@ -42,5 +42,5 @@ class ActionModule(ClusterAction):
             except Unreadable as error:
                 return {"failed": True, "msg": str(error)}
             changes = _UNDO[arguments["undo"]](nodes)
-        request = node_labels.Request(changes, arguments["retry"], arguments["managers"], arguments["drained"])
+        request = node_labels.LabelRequest(changes, arguments["retry"], arguments["managers"], arguments["drained"])
         return node_labels.change_labels(guard, request, self._task.check_mode).of_task()

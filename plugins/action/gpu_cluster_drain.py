@@ -31,7 +31,7 @@ class ActionModule(ClusterAction):
             return {"failed": True, "msg": "; ".join(errors)}
         arguments, host = self._arguments, self._api.host()
         planned = arguments["gpus"]
-        change = evictions.Change(
+        change = evictions.DeviceChange(
             None if planned is None else evictions.devices_changed(planned, host.gpus or ()),
             evictions.devices_allocated(arguments["checkpoint"]),
         )

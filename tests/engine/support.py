@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import CommandResult
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
@@ -105,18 +105,18 @@ class Simulated(Node):
     def nvidia_smi(self, version: str, uid: int = 0) -> SmiBackend:
         return SmiBackend(self.runner(version, uid))
 
-    def runner(self, version: str, uid: int = 0) -> t.Callable[[t.Sequence[str]], Result]:
+    def runner(self, version: str, uid: int = 0) -> t.Callable[[t.Sequence[str]], CommandResult]:
         command, environment = smi(version), dict(self.environment(uid), LC_ALL="C")
 
-        def run(argv: t.Sequence[str]) -> Result:
+        def run(argv: t.Sequence[str]) -> CommandResult:
             done = subprocess.run(
                 [command] + list(argv[1:]), env=environment, capture_output=True, text=True, check=False
             )
-            return Result(done.returncode, done.stdout, done.stderr)
+            return CommandResult(done.returncode, done.stdout, done.stderr)
 
         return run
 
-    def _reset(self, argv: t.Sequence[str]) -> Result:
+    def _reset(self, argv: t.Sequence[str]) -> CommandResult:
         """Reset without a process: translate the node's result to nvidia-smi's messages and codes."""
         for gpu in self.show()["gpus"]:
             if gpu["uuid"] == argv[-1]:
@@ -124,9 +124,9 @@ class Simulated(Node):
                     self.reset(gpu["index"])
                 except NodeError as problem:
                     words = {19: "In use by another client", 3: "Not Supported"}.get(problem.code, "Unknown Error")
-                    return Result(255, "GPU reset unavailable: %s\n" % words, "")
-                return Result(0, "GPU %s was successfully reset.\nAll done.\n" % gpu["pci_bus_id"], "")
-        return Result(6, "No devices were found\n", "")
+                    return CommandResult(255, "GPU reset unavailable: %s\n" % words, "")
+                return CommandResult(0, "GPU %s was successfully reset.\nAll done.\n" % gpu["pci_bus_id"], "")
+        return CommandResult(6, "No devices were found\n", "")
 
     def read(self) -> t.List[Gpu]:
         """Read the GPUs without faults."""

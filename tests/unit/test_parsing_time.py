@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
@@ -47,7 +48,9 @@ def kubeconfig(text: str) -> object:
 
 
 def config_map(text: str) -> object:
-    return mig_configs.config_map({}, {"data": {mig_configs.KEY: text}})
+    with contextlib.suppress(Refusal):
+        return mig_configs.config_map({}, {"data": {mig_configs.KEY: text}}, ())
+    return None
 
 
 CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
@@ -67,7 +70,7 @@ CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
     (devices, "GPU 0: ", "(UUID: GPU-"),
     (devices, " MIG ", "(UUID: MIG-"),
     (kubeconfig, "a: 1", ":1"),  # a number with the base 60
-    (config_map, "a: 1", ":1"),
+    (config_map, "mig-configs: {a: 1", ":1"),
     (lambda text: report.verification_message("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
 )
 

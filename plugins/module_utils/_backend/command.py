@@ -25,7 +25,7 @@ _SHORT_TIMEOUT_SECONDS = 60
 _CHANGING = {"-mig", "-cgi", "-dgi", "-cci", "-dci", "--gpu-reset"}
 
 
-class Result(t.NamedTuple):
+class CommandResult(t.NamedTuple):
     """The exit status and output of a command."""
 
     rc: int
@@ -33,10 +33,10 @@ class Result(t.NamedTuple):
     err: str
 
 
-Runner = t.Callable[[t.Sequence[str]], Result]
+Runner = t.Callable[[t.Sequence[str]], CommandResult]
 
 
-def run(argv: t.Sequence[str]) -> Result:
+def run(argv: t.Sequence[str]) -> CommandResult:
     """Run without a shell and in the C locale. Raises BackendError if the command cannot be run or times out."""
     command = " ".join(argv)
     limit = _limit(argv)
@@ -58,7 +58,9 @@ def run(argv: t.Sequence[str]) -> Result:
         ) from error
     except OSError as error:
         raise BackendError(codes.UNKNOWN, command, str(error)) from error
-    return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    return CommandResult(
+        done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    )
 
 
 def _limit(argv: t.Sequence[str]) -> int:

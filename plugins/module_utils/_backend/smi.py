@@ -20,7 +20,7 @@ from .._mig.backend import BackendError, CiProfile, Versions
 from .._mig.model import Board, Gpu, GpuInstance, Placement
 from . import capable, remedies, smi_list, smi_log, smi_model, smi_prefetch, smi_tables
 from .boards import board_of, mark_reduced
-from .command import Result, Runner
+from .command import CommandResult, Runner
 from .command import run as run_command
 from .reset import reset
 from .smi_command import NvidiaSmi, command_line, parsed
@@ -77,7 +77,7 @@ class SmiBackend:
         for name, text in (("driver", log.driver), ("CUDA", log.cuda)):
             if text is not None and smi_log.ERROR.match(text):
                 self._clear_cache()  # the cached values may be stale
-                raise failure("nvidia-smi -q -x", Result(0, "%s version: %s" % (name, text), ""))
+                raise failure("nvidia-smi -q -x", CommandResult(0, "%s version: %s" % (name, text), ""))
         return Versions(driver=log.driver, cuda=log.cuda)
 
     def identify(self, index: int) -> Gpu:

@@ -13,7 +13,7 @@ import typing as t
 
 from .._mig import codes
 from .._mig.backend import BackendError
-from .command import Result, Runner
+from .command import CommandResult, Runner
 from .smi_errors import code_of, failure, output_of
 from .smi_tables import ParseError
 
@@ -30,7 +30,7 @@ class NvidiaSmi:
     def __init__(self, run: Runner) -> None:
         self._run = run
 
-    def result(self, argv: t.List[str]) -> Result:
+    def result(self, argv: t.List[str]) -> CommandResult:
         """The result, also of a failure."""
         return self._run(["nvidia-smi"] + argv)
 
@@ -76,13 +76,13 @@ class NvidiaSmi:
         result = self.result(argv)
         pending = _PENDING.search(result.out)
         if pending is not None:
-            return code_of(Result(0, pending.group(1), ""))
+            return code_of(CommandResult(0, pending.group(1), ""))
         # A refused change also exits with status 0, "treated as a warning".
         if result.rc != 0 or ("Enabled" if enabled else "Disabled") + " MIG Mode" not in result.out:
             raise failure(command_line(argv), result)
         return codes.SUCCESS
 
-    def _checked(self, argv: t.List[str]) -> Result:
+    def _checked(self, argv: t.List[str]) -> CommandResult:
         result = self.result(argv)
         if result.rc != 0:
             raise failure(command_line(argv), result)
@@ -100,7 +100,7 @@ def parsed(argv: t.List[str], text: str, parse: t.Callable[[str], _T]) -> _T:
         raise BackendError(codes.UNKNOWN, command_line(argv), str(error)) from error
 
 
-def not_understood(argv: t.Sequence[str], result: Result) -> BackendError:
+def not_understood(argv: t.Sequence[str], result: CommandResult) -> BackendError:
     return BackendError(codes.UNKNOWN, command_line(argv), "unexpected output: %s" % output_of(result))
 
 

@@ -16,7 +16,7 @@ import typing as t
 
 from .._mig import codes
 from .._mig.backend import BackendError
-from .command import Result
+from .command import CommandResult
 from .remedies import remedy
 
 # In order of precedence: a message may contain several, and the more specific ones come first.
@@ -54,7 +54,7 @@ _WORDS: t.Tuple[t.Tuple[str, int], ...] = (
 )
 
 
-def code_of(result: Result) -> int:
+def code_of(result: CommandResult) -> int:
     """The NVML return code for a failed command."""
     text = (result.out + result.err).lower()
     for words, code in _WORDS:
@@ -65,12 +65,12 @@ def code_of(result: Result) -> int:
     return codes.UNKNOWN
 
 
-def failure(command: str, result: Result) -> BackendError:
+def failure(command: str, result: CommandResult) -> BackendError:
     code = code_of(result)
     return BackendError(code, command, output_of(result) or "exit status %d" % result.rc, remedy(code))
 
 
-def output_of(result: Result) -> str:
+def output_of(result: CommandResult) -> str:
     """The output of the command on one line."""
     lines = [line.strip() for line in (result.out + "\n" + result.err).splitlines()]
     return " ".join(line for line in lines if line)[:1000]

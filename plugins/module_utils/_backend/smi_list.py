@@ -14,7 +14,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError
 from . import smi_log, smi_tables
-from .command import Result
+from .command import CommandResult
 from .smi_command import NvidiaSmi, command_line, not_understood
 from .smi_errors import failure
 
@@ -40,7 +40,9 @@ def listed(smi: NvidiaSmi) -> t.List[Listed]:
         raise not_understood(argv, result)
     if any(row[3] != str(len(rows)) for row in rows):
         # nvidia-smi omits GPUs that this user may not access, and exits with status 0.
-        raise failure(command_line(argv), Result(codes.NO_PERMISSION, "%d of %s GPUs" % (len(rows), rows[0][3]), ""))
+        raise failure(
+            command_line(argv), CommandResult(codes.NO_PERMISSION, "%d of %s GPUs" % (len(rows), rows[0][3]), "")
+        )
     return [Listed(uuid, _capability(capability), uuid) for _index, uuid, capability, _count in rows]
 
 

@@ -24,7 +24,7 @@ ERROR = re.compile(
 )
 
 
-class Device(t.NamedTuple):
+class SmiDevice(t.NamedTuple):
     """A MIG device and its number in NVML, whose order is that of ``nvidia-smi -L``."""
 
     number: int
@@ -48,7 +48,7 @@ class Log(t.NamedTuple):
     architecture: t.Optional[str]
     serial: t.Optional[str]
     minor: t.Optional[int]
-    devices: t.Tuple[Device, ...]
+    devices: t.Tuple[SmiDevice, ...]
     processes: t.Tuple[Process, ...]
     virtual: bool = False  # a vGPU of a virtual machine
 
@@ -148,13 +148,13 @@ def _architecture(gpu: ElementTree.Element) -> t.Optional[str]:
     return name if name in architecture.NAMES.values() else None
 
 
-def _devices(gpu: ElementTree.Element) -> t.Tuple[Device, ...]:
+def _devices(gpu: ElementTree.Element) -> t.Tuple[SmiDevice, ...]:
     found = []
     for device in gpu.findall("mig_devices/mig_device"):
         numbers = [_number(device, path) for path in ("index", "gpu_instance_id", "compute_instance_id")]
         if None in numbers:
             raise ParseError("a MIG device without number or ids")
-        found.append(Device(*(number or 0 for number in numbers)))
+        found.append(SmiDevice(*(number or 0 for number in numbers)))
     return tuple(found)
 
 

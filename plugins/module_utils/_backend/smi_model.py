@@ -74,7 +74,7 @@ def require_complete(
     index: int,
     rows: t.Sequence[smi_tables.InstanceRow],
     inside: t.Sequence[smi_tables.ComputeRow],
-    devices: t.Sequence[smi_log.Device],
+    devices: t.Sequence[smi_log.SmiDevice],
 ) -> None:
     """Raise BackendError unless the three lists contain the same instances."""
     unmatched: t.List[t.Any] = sorted(
@@ -91,7 +91,7 @@ def require_complete(
 
 def mig_uuids(
     index: int,
-    devices: t.Sequence[smi_log.Device],
+    devices: t.Sequence[smi_log.SmiDevice],
     inside: t.Sequence[smi_tables.ComputeRow],
     listed: t.Sequence[smi_tables.DeviceRow],
 ) -> t.Dict[t.Tuple[int, int], str]:

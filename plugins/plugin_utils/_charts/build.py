@@ -21,7 +21,7 @@ from .objects import Object
 from .operator_mig import MigPlan
 
 
-class Target(t.NamedTuple):
+class ChartTarget(t.NamedTuple):
     """The values of the chart, and the nodes that it is installed on."""
 
     values: Data
@@ -31,7 +31,7 @@ class Target(t.NamedTuple):
 
 
 class Pending(t.NamedTuple):
-    """What changes on a node later, while it is drained. The fields have the meaning of those of Plan."""
+    """What changes on a node later, while it is drained. The fields have the meaning of those of ChartPlan."""
 
     labels: t.Sequence[Data]
     retry: t.Sequence[str]
@@ -40,7 +40,7 @@ class Pending(t.NamedTuple):
     differences: t.Sequence[str]  # between node and variables, as verify reports them
 
 
-class Plan(t.NamedTuple):
+class ChartPlan(t.NamedTuple):
     """What a role installs. Changes of labels have the keys ``node`` and ``labels``, where null removes one."""
 
     values: Data  # of the chart
@@ -85,7 +85,7 @@ class Plan(t.NamedTuple):
         }
 
     @classmethod
-    def of(cls, data: Data) -> Plan:
+    def of(cls, data: Data) -> ChartPlan:
         """The plan that was serialized. Ignores other keys."""
         pending = {
             host: Pending(**{**each, "expected": _expected_nodes(each["expected"])})
@@ -109,14 +109,17 @@ def _expected_nodes(plain: Data) -> dict[str, ExpectedNode]:
     return {node: ExpectedNode(**each) for node, each in plain.items()}
 
 
-def build_plan(installation: Installation, target: Target, cluster: Cluster) -> Plan:
-    """The plan, for variables and a cluster in which the preconditions found no problems."""
+def build_plan(installation: Installation, target: ChartTarget, cluster: Cluster) -> ChartPlan:
+    """The plan, for variables and a cluster in which the preconditions found no problems.
+
+    Raises Refusal if a ConfigMap cannot get the configurations.
+    """
     mig = _mig(installation, target, cluster)
     sharing = plugin_sharing.plan_sharing(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     expected = _expected(installation, target, mig)
     later = {node: host for node, host in target.hosts.items() if node in mig.pending or node in sharing.pending}
     changed = {node: host.mig_changed for node, host in target.hosts.items()}
-    return Plan(
+    return ChartPlan(
         values=target.values,
         method=installation_method(installation, cluster),
         helm_chart=helm_chart.helm_chart_object(installation, target.values, cluster),
@@ -136,14 +139,14 @@ def build_plan(installation: Installation, target: Target, cluster: Cluster) -> 
     )
 
 
-def _mig(installation: Installation, target: Target, cluster: Cluster) -> MigPlan:
+def _mig(installation: Installation, target: ChartTarget, cluster: Cluster) -> MigPlan:
     if installation.uses_mig_manager:
         return operator_mig.plan_configurations(target.hosts, target.nodes, cluster.config_map, installation.drain)
     nodes = [target.nodes[node] for node in target.hosts]
     return operator_mig.plan_removal(nodes) if installation.chart.has_mig_manager else MigPlan()
 
 
-def _expected(installation: Installation, target: Target, mig: MigPlan) -> dict[str, ExpectedNode]:
+def _expected(installation: Installation, target: ChartTarget, mig: MigPlan) -> dict[str, ExpectedNode]:
     """The expected state by node. With a configuration of the user, which may share GPUs, resources are not compared."""
     config = releases.value_at(installation.variables["values"], installation.chart.plugin_config)
     expected = {node: target.expected[host.name] for node, host in target.hosts.items()}

@@ -12,7 +12,7 @@ import typing as t
 
 from .._cluster.api import Api
 from . import device_check, device_jobs, wait
-from .build import Plan
+from .build import ChartPlan
 from .device_check import Checked
 from .plan import Planned
 
@@ -57,7 +57,7 @@ def problems_by_host(planned: Planned, hosts: t.Sequence[str], of_cluster: t.Seq
     return problems
 
 
-def _unready(api: Api, plan: Plan, settings: t.Mapping[str, t.Any]) -> list[str]:
+def _unready(api: Api, plan: ChartPlan, settings: t.Mapping[str, t.Any]) -> list[str]:
     """Why nodes do not match their layouts."""
     helm_chart = settings["release"] if plan.method == "helm_chart" else ""
     options = wait.WaitOptions(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
@@ -65,7 +65,7 @@ def _unready(api: Api, plan: Plan, settings: t.Mapping[str, t.Any]) -> list[str]
     return [*state.failed, *state.waiting]
 
 
-def _checked(api: Api, plan: Plan, settings: t.Mapping[str, t.Any], options: CompareOptions) -> Checked:
+def _checked(api: Api, plan: ChartPlan, settings: t.Mapping[str, t.Any], options: CompareOptions) -> Checked:
     pods = device_jobs.JobOptions(
         strategy=settings["mig_strategy"],
         has_gfd=plan.has_gfd,

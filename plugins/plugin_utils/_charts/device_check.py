@@ -22,14 +22,14 @@ from .._cluster.progress import pauses
 from .._cluster.readiness import ExpectedNode
 from .._cluster.responses import Unreadable
 from . import device_jobs, gfd_labels
-from .device_jobs import Device, JobOptions
+from .device_jobs import JobOptions, PodDevice
 
 
 @dataclasses.dataclass
 class Checked:
     """What the check has found."""
 
-    devices: list[Device] = dataclasses.field(default_factory=list)
+    devices: list[PodDevice] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
     unchecked: str = ""  # a warning
 

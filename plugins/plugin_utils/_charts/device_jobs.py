@@ -45,7 +45,7 @@ class JobOptions(t.NamedTuple):
     timeout: int  # seconds
 
 
-class Device(t.NamedTuple):
+class PodDevice(t.NamedTuple):
     """A GPU or MIG device that a pod got."""
 
     node: str
@@ -161,9 +161,9 @@ def _place(item: Data) -> tuple[str, str]:
 
 def listed_devices(
     pods: t.Iterable[Data], logs: t.Mapping[str, str], expected: t.Mapping[str, ExpectedNode], strategy: str
-) -> tuple[list[Device], list[str]]:
+) -> tuple[list[PodDevice], list[str]]:
     """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
-    found: list[Device] = []
+    found: list[PodDevice] = []
     problems = []
     for pod in sorted(pods, key=name_of):
         node, resource = _place(pod)
@@ -176,7 +176,7 @@ def listed_devices(
                 % (node, resource, " ".join(log.split())[:_MAX_SHOWN] or "nothing")
             )
             continue
-        found.append(Device(node, resource, listed[0]))
+        found.append(PodDevice(node, resource, listed[0]))
     times = Counter(each.uuid for each in found)
     problems.extend(
         "%s: %d pods got the same device %s" % (each.node, times[each.uuid], each.uuid)

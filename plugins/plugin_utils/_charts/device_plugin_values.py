@@ -73,7 +73,8 @@ def _is_privileged(daemonset: Data) -> bool:
 
 def problems(inputs: ValueInputs, release: str) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
-    found = releases.value_problems(inputs.variables["values"], releases.keys(CHART, release), "device_plugin_values")
+    overrides, newer = inputs.variables["values"], releases.is_newer(CHART, inputs.variables["version"])
+    found = releases.value_problems(overrides, releases.keys(CHART, release), "device_plugin_values", newer)
     if found:
         return found
     result = values(inputs, release)

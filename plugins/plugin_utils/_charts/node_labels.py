@@ -17,13 +17,13 @@ from .._cluster.nodes import labels_of, name_of, node_of
 from .._cluster.pods import Pod, is_terminating, pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
-from .._common.result import Result
+from .._common.result import TaskResult
 from .._drain import record
 from .._drain.node_guard import NodeGuard
 from .removal import Labels
 
 
-class Request(t.NamedTuple):
+class LabelRequest(t.NamedTuple):
     """Which labels of nodes change, and what has to happen before."""
 
     changes: Labels
@@ -33,7 +33,7 @@ class Request(t.NamedTuple):
 
 
 @dataclasses.dataclass
-class Labelled(Result):
+class Labelled(TaskResult):
     """The result, with the difference of each node."""
 
     diff: list[Data] = dataclasses.field(default_factory=list)
@@ -42,7 +42,7 @@ class Labelled(Result):
         return {**super().of_task(), **({"diff": self.diff} if self.diff else {})}
 
 
-def change_labels(guard: NodeGuard, request: Request, check_mode: bool) -> Labelled:
+def change_labels(guard: NodeGuard, request: LabelRequest, check_mode: bool) -> Labelled:
     """Change labels: the state of a failed configuration first, then restart the MIG managers, and the others last."""
     result = Labelled()
     try:
@@ -52,7 +52,7 @@ def change_labels(guard: NodeGuard, request: Request, check_mode: bool) -> Label
     return result
 
 
-def _change(guard: NodeGuard, request: Request, check_mode: bool, result: Labelled) -> None:
+def _change(guard: NodeGuard, request: LabelRequest, check_mode: bool, result: Labelled) -> None:
     retried: Labels = {name: {mig_configs.STATE: None} for name in request.retry}
     both = [*request.changes, *retried]
     changes = {name: {**retried.get(name, {}), **request.changes.get(name, {})} for name in both}
@@ -70,7 +70,7 @@ def _change(guard: NodeGuard, request: Request, check_mode: bool, result: Labell
     _label(guard, request, nodes, request.changes)
 
 
-def _managers(request: Request, names: t.Sequence[str]) -> list[Data]:
+def _managers(request: LabelRequest, names: t.Sequence[str]) -> list[Data]:
     """The request for the MIG managers of these nodes; with one node, only its pods are read."""
     if not request.managers:
         return []
@@ -79,7 +79,7 @@ def _managers(request: Request, names: t.Sequence[str]) -> list[Data]:
     return [{"kind": "Pod", "namespace": request.managers, **selected}]
 
 
-def _outdated(request: Request, managers: t.Iterable[Data]) -> list[Pod]:
+def _outdated(request: LabelRequest, managers: t.Iterable[Data]) -> list[Pod]:
     """The MIG managers to restart: those that apply a configuration afterwards.
 
     A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
@@ -90,7 +90,7 @@ def _outdated(request: Request, managers: t.Iterable[Data]) -> list[Pod]:
     return [pod_of(pod) for pod in managers if node_of(pod) in applying]
 
 
-def _wait_for_end(guard: NodeGuard, request: Request) -> None:
+def _wait_for_end(guard: NodeGuard, request: LabelRequest) -> None:
     """Wait until the chart has stopped the MIG managers whose label is removed. Those of a node that is down do not end."""
     names = [name for name, labels in request.changes.items() if labels.get(mig_configs.LABEL, "") is None]
     requested = _managers(request, names) if names else []
@@ -111,7 +111,7 @@ def _wait_for_end(guard: NodeGuard, request: Request) -> None:
         ) from None
 
 
-def _label(guard: NodeGuard, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
+def _label(guard: NodeGuard, request: LabelRequest, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
     """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
 
     def make(node: Data) -> Data:

@@ -37,11 +37,29 @@ def chart_notices(
     """Warnings about a chart with its values. ``hosts`` are by the name of their node, ``nodes`` all of the cluster."""
     strategy = installation.variables["mig_strategy"]
     return [
+        *_newer_release(installation),
         *_uncompared(installation),
         *filter(None, (cluster_nodes.unshared(host, strategy) for host in hosts.values())),
         *_undocumented(installation, nodes.values()),
         *installation.chart.warnings(values, cluster.daemonsets["resources"]),
         *_tainted(installation, (nodes[name] for name in hosts), values),
+    ]
+
+
+def _newer_release(installation: Installation) -> list[str]:
+    """Warnings about a release that is newer than the supported ones, and about values that it may or may not have."""
+    role, chart, variables = installation.chart.role, installation.chart.name, installation.variables
+    if not releases.is_newer(chart, variables["version"]):
+        return []
+    release = releases.release(chart, variables["version"])
+    unknown = releases.unknown_keys(variables["values"], releases.keys(chart, release), role + "_values")
+    return [
+        "%s_version is %s, which is newer than the releases that this version of the collection supports: values are "
+        "checked with the keys of the newest of them, %s" % (role, variables["version"], release),
+        *(
+            "%s is unknown in %s %s: check that the chart of %s has it" % (path, chart, release, variables["version"])
+            for path in unknown
+        ),
     ]
 
 
@@ -57,8 +75,10 @@ def _uncompared(installation: Installation) -> list[str]:
 
 def _undocumented(installation: Installation, nodes: t.Iterable[Data]) -> list[str]:
     """A warning about kubelets outside the versions that NVIDIA documents for the release."""
-    chart = installation.chart.name
-    release = releases.release(chart, installation.variables["version"])
+    chart, version = installation.chart.name, installation.variables["version"]
+    if releases.is_newer(chart, version):
+        return []
+    release = releases.release(chart, version)
     documented = releases.kubernetes(chart, release)
     versions = {cluster_nodes.kubelet_version(node) for node in nodes}
     minors = {version: found for version in versions if (found := re.match(r"v1\.([0-9]{1,4})", version))}

@@ -19,7 +19,8 @@ from .inputs import Cluster, Installation
 OWN = {"app.kubernetes.io/managed-by": "gpufleet.node"}
 _PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 
-ConfigData = t.Optional[t.Mapping[str, str]]  # of a ConfigMap; None if it is not needed
+# Of a ConfigMap, where null removes a key; None if it is not needed.
+ConfigData = t.Optional[t.Mapping[str, t.Optional[str]]]
 
 
 class Object(t.NamedTuple):
@@ -105,7 +106,7 @@ def _runtime_class(installation: Installation, existing: Data) -> list[Object]:
     return [_object(definition, "%s_runtime_class" % installation.chart.role, existing)]
 
 
-def _config_map(installation: Installation, name: str, data: t.Mapping[str, str], existing: Data) -> Data:
+def _config_map(installation: Installation, name: str, data: t.Mapping[str, str | None], existing: Data) -> Data:
     """The API rejects it if another run has changed it in the meantime."""
     version = next((item["metadata"].get("resourceVersion") for item in existing.get("resources") or ()), None)
     metadata = {"name": name, "namespace": installation.variables["namespace"], "labels": OWN}

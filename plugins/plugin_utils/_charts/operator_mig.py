@@ -84,15 +84,19 @@ def plan_removal(nodes: t.Iterable[Data]) -> MigPlan:
 def plan_configurations(
     hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool
 ) -> MigPlan:
-    """The plan if the operator owns MIG. ``hosts`` are by the name of their node."""
+    """The plan if the operator owns MIG. ``hosts`` are by the name of their node, and ``nodes`` all of the cluster.
+
+    Raises Refusal.
+    """
     entries = {
         node: mig_configs.layout_entries(host)
         for node, host in hosts.items()
         if host.layout is not None and cluster_nodes.gpus(host)
     }
     configs = {node: mig_configs.config_name(each) for node, each in entries.items()}
-    resources = existing["resources"] or [None]
-    config_map = mig_configs.config_map({configs[node]: each for node, each in entries.items()}, resources[0])
+    (found,) = existing["resources"] or [None]
+    labels = {labels_of(node).get(mig_configs.LABEL) for node in nodes.values()}
+    config_map = mig_configs.config_map({configs[node]: each for node, each in entries.items()}, found, labels)
     changes = {node: _changes(nodes[node], name, drain) for node, name in sorted(configs.items())}
     return MigPlan(
         config_map=config_map,

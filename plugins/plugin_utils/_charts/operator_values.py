@@ -83,7 +83,8 @@ def _computed(inputs: ValueInputs, release: str) -> Data:
 def problems(inputs: ValueInputs, release: str) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
     overrides = inputs.variables["values"]
-    found = releases.value_problems(overrides, releases.keys(CHART, release), "gpu_operator_values")
+    newer = releases.is_newer(CHART, inputs.variables["version"])
+    found = releases.value_problems(overrides, releases.keys(CHART, release), "gpu_operator_values", newer)
     return found or _nulls(overrides) or [*_contradictions(inputs, release), *_owners(inputs, release)]
 
 

@@ -14,9 +14,10 @@ from ...module_utils._common.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._cluster.responses import unreachable
+from .._common.refusal import Refusal
 from . import chart as charts
 from . import notices, plugin_sharing, preconditions, releases
-from .build import Plan, Target, build_plan
+from .build import ChartPlan, ChartTarget, build_plan
 from .inputs import Cluster, Installation
 from .mapping import ValueInputs
 
@@ -26,7 +27,7 @@ class Planned(t.NamedTuple):
 
     problems: t.Dict[str, t.List[str]]
     warnings: t.List[str]
-    plan: t.Optional[Plan]  # None if there are problems, or if the cluster cannot be read
+    plan: t.Optional[ChartPlan]  # None if there are problems, or if the cluster cannot be read
     missing: bool  # the cluster cannot be read, and this is accepted
     settings: t.Mapping[str, t.Any]  # the variables of the role, without its prefix
 
@@ -44,7 +45,7 @@ class Planned(t.NamedTuple):
     @classmethod
     def of(cls, data: Data) -> Planned:
         """What was serialized."""
-        found = Plan.of(data) if "pending" in data else None
+        found = ChartPlan.of(data) if "pending" in data else None
         return cls(data["problems"], [], found, data["missing"], data["settings"])
 
 
@@ -62,12 +63,17 @@ def plan_installation(
     if target is None:
         return Planned(problems, warnings, None, missing, installation.variables)
     warnings += notices.chart_notices(installation, target.hosts, target.nodes, cluster, target.values)
-    return Planned(problems, warnings, build_plan(installation, target, cluster), False, installation.variables)
+    plan = None
+    try:
+        plan = build_plan(installation, target, cluster)
+    except Refusal as error:
+        problems[hosts[0].name].append("namespace %s: %s" % (installation.variables["namespace"], error))
+    return Planned(problems, warnings, plan, False, installation.variables)
 
 
 def _check(
     installation: Installation, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host]
-) -> tuple[Target | None, dict[str, list[str]], list[str]]:
+) -> tuple[ChartTarget | None, dict[str, list[str]], list[str]]:
     """The target, unless there are problems or the cluster cannot be read; problems by host; warnings about layouts."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
     by_node, node_problems = preconditions.match_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
@@ -90,7 +96,7 @@ def _check(
     problems = {host.name: [*node_problems.get(host.name, ()), *layout_problems[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
     complete = cluster.is_readable and not any(problems.values())
-    return Target(values, nodes, by_node, expected) if complete else None, problems, unused
+    return ChartTarget(values, nodes, by_node, expected) if complete else None, problems, unused
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:

@@ -28,16 +28,17 @@ def is_used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
 class SharingPlan(t.NamedTuple):
     """What is written for the device plugin. Changes of labels have the keys ``node`` and ``labels``."""
 
-    config_map: t.Optional[t.Mapping[str, str]]  # its data; None if no GPUs are shared
+    config_map: t.Optional[t.Mapping[str, t.Optional[str]]]  # its data; None if no GPUs are shared
     labels: t.Sequence[Data]
     # While the node is drained, by node: a pod that has a GPU for itself would otherwise have to share it.
     pending: t.Mapping[str, t.Sequence[Data]]
 
 
 def plan_sharing(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> SharingPlan:
-    """``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
+    """``hosts`` are by the name of their node, and ``nodes`` all of the cluster. Raises Refusal."""
     shared = [host.sharing for host in hosts.values() if host.sharing]
-    config_map = plugin_configs.config_map(shared, existing) if is_used(hosts, nodes) else None
+    found = {labels_of(node).get(plugin_configs.LABEL) for node in nodes.values()}
+    config_map = plugin_configs.config_map(shared, existing, found) if is_used(hosts, nodes) else None
     labels: list[Data] = []
     pending: dict[str, list[Data]] = {}
     for node, host in sorted(hosts.items()):

@@ -18,7 +18,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.compat.version import LooseVersion
 
 from ...module_utils._common.data import Data
-from ...module_utils._common.text import short
+from ...module_utils._common.text import cut, did_you_mean, nearest, short
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import known_keys
 from .._common.refusal import Refusal
@@ -40,18 +40,34 @@ def supported(chart: str) -> list[str]:
 
 
 def release(chart: str, version: object) -> str:
-    """The release of a chart version, such as 25.10 for v25.10.1. Raises Refusal if it is unsupported."""
+    """The release whose keys apply to a chart version, such as 25.10 for v25.10.1. Raises Refusal if it is unsupported.
+
+    For a version that is newer than all supported releases, it is the newest of them.
+    """
     known = supported(chart)
-    found = _VERSION.fullmatch(version) if isinstance(version, str) else None
-    if found is None:
-        raise Refusal("%s is not a version of the chart %s: give one such as %s.1" % (short(version), chart, known[-1]))
-    name = "%s.%s" % found.groups()
+    if is_newer(chart, version):
+        return known[-1]
+    name = _release_of(chart, version)
     if name not in known:
         raise Refusal(
-            "this version of the collection does not support %s %s: use one of the releases %s"
+            "this version of the collection does not support %s %s: use one of the releases %s, or a newer one"
             % (chart, version, ", ".join(known))
         )
     return name
+
+
+def is_newer(chart: str, version: object) -> bool:
+    """Whether a chart version is newer than all supported releases. Raises Refusal if it is malformed."""
+    return bool(LooseVersion(_release_of(chart, version)) > LooseVersion(supported(chart)[-1]))
+
+
+def _release_of(chart: str, version: object) -> str:
+    found = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    if found is None:
+        raise Refusal(
+            "%s is not a version of the chart %s: give one such as %s.1" % (short(version), chart, supported(chart)[-1])
+        )
+    return "%s.%s" % found.groups()
 
 
 @functools.cache
@@ -88,8 +104,20 @@ def value_at(values: t.Mapping[str, t.Any], path: str) -> t.Any:
     return found
 
 
-def value_problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[str]:
-    """Unknown keys, and values of the wrong type. ``where`` is the name of the variable."""
+def unknown_keys(values: t.Mapping[str, t.Any], known: t.Mapping[str, t.Any], where: str) -> list[str]:
+    """Paths of unknown keys, with the most similar known one. ``where`` is the name of the variable."""
+    out = []
+    for key, item in values.items():
+        path, expected = "%s.%s" % (where, cut(str(key))), known.get(str(key))
+        if expected is None:
+            out.append(path + did_you_mean(nearest(str(key), list(known))))
+        elif isinstance(expected, dict) and isinstance(item, dict):
+            out.extend(unknown_keys(item, expected, path))
+    return out
+
+
+def value_problems(values: object, known: t.Mapping[str, t.Any], where: str, newer: bool = False) -> list[str]:
+    """Unknown keys, which a ``newer`` release may have, and values of the wrong type. ``where`` names the variable."""
     if not isinstance(values, dict):
         return ["%s is %s: give a mapping" % (where, short(values))]
     out = []
@@ -97,11 +125,11 @@ def value_problems(values: object, known: t.Mapping[str, t.Any], where: str) -> 
         try:
             known_keys({str(key): None}, list(known), where)
         except LayoutError as error:
-            out.append(str(error))
+            out.extend([] if newer else [str(error)])
             continue
         expected, path = known[str(key)], "%s.%s" % (where, key)
         if isinstance(expected, dict):
-            out.extend(value_problems(item, expected, path) if item is not None else [])
+            out.extend(value_problems(item, expected, path, newer) if item is not None else [])
         elif expected != "any" and item is not None:
             kind, remedy = _TYPES[expected]
             if not isinstance(item, kind) or (expected == "int" and isinstance(item, bool)):

@@ -14,7 +14,9 @@ import typing as t
 
 import yaml
 
+from ...module_utils._common.data import Data
 from ...module_utils._mig import mig_parted
+from .._common.refusal import Refusal
 from .nodes import Host, layout_contents
 
 CONFIG_MAP = "gpufleet-mig-configs"
@@ -24,9 +26,11 @@ LABEL = "nvidia.com/mig.config"
 STATE = "nvidia.com/mig.config.state"
 APPLYING = ("pending", "rebooting")  # states in which the MIG manager is at work
 
-_MAX_DOCUMENT = 100000  # characters; a configuration has hundreds
+_LIMIT = 1 << 20  # bytes of data in a ConfigMap
 
 Entries = t.List[t.Dict[str, t.Any]]
+_Pair = t.Tuple[yaml.Node, yaml.Node]  # the name of a configuration, and its content
+T = t.TypeVar("T")
 
 
 def layout_entries(host: Host) -> Entries:
@@ -44,34 +48,67 @@ def is_ours(label: str | None) -> bool:
     return label is not None and label.startswith(PREFIX)
 
 
-def config_map(desired: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
-    """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
+def config_map(
+    desired: t.Mapping[str, Entries], existing: Data | None, labels: t.Collection[str | None]
+) -> dict[str, str]:
+    """The data of the ConfigMap. Former configurations are kept as they are written. Raises Refusal.
+
+    ``labels`` are the values of all nodes' labels.
+    """
     try:
-        return _data({**_configurations(existing), **desired})
-    except RecursionError:  # to write a mapping needs more of the stack than to read it
-        return _data(desired)
+        pairs = {key.value: (key, value) for key, value in _as_yaml({**desired}).value}
+        return fitting(CONFIG_MAP, _configurations(existing), pairs, labels, _data)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raise Refusal(
+            "the ConfigMap %s, which has configurations of other nodes, too, is not a file of mig-parted: correct its key "
+            "%s, or delete it and run this for all nodes" % (CONFIG_MAP, KEY)
+        ) from error
 
 
-def _data(configurations: t.Mapping[str, t.Any]) -> dict[str, str]:
-    document = {"version": mig_parted.VERSION, "mig-configs": configurations}
-    return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
+def fitting(
+    config_map: str,
+    former: t.Mapping[str, T],
+    desired: t.Mapping[str, T],
+    labels: t.Collection[str | None],
+    data: t.Callable[[dict[str, T]], dict[str, str]],
+) -> dict[str, str]:
+    """The data of a ConfigMap with the desired configurations, and former ones: another run may be about to label a node.
+
+    If they do not fit, only former ones that a label names are kept. Raises Refusal if these do not fit either.
+    """
+    for kept in (former, {name: each for name, each in former.items() if name in labels}):
+        found = data({**kept, **desired})
+        if sum(len(text.encode()) for text in found.values()) <= _LIMIT:
+            return found
+    raise Refusal(
+        "the ConfigMap %s would exceed the limit of Kubernetes, 1 MiB, with only the configurations of this run and those "
+        "that labels of nodes name: use the same configuration for more nodes" % config_map
+    )
 
 
-class _Loader(yaml.SafeLoader):
-    def flatten_mapping(self, node: object) -> None:
-        """Merge no mappings: a short text can contain very many. Constructing the key then fails."""
+def _as_yaml(value: Data) -> yaml.MappingNode:
+    representer = yaml.representer.SafeRepresenter(default_flow_style=None)  # type: ignore[arg-type]  # wrong stub
+    return t.cast("yaml.MappingNode", representer.represent_data(value))
 
 
-def _configurations(existing: object) -> dict[str, t.Any]:
-    """The configurations in our ConfigMap, which may have been edited."""
-    data = existing.get("data") if isinstance(existing, dict) else None
-    try:
-        text = (data or {}).get(KEY) or ""
-        document = yaml.load(text, Loader=_Loader) if len(text) <= _MAX_DOCUMENT else None
-    except (yaml.YAMLError, ArithmeticError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
+def _data(configurations: t.Mapping[str, _Pair]) -> dict[str, str]:
+    document = _as_yaml({"mig-configs": {}, "version": mig_parted.VERSION})
+    section = document.value[0][1]
+    section.value, section.flow_style = [configurations[name] for name in sorted(configurations)], False
+    return {KEY: yaml.serialize(document, Dumper=yaml.SafeDumper)}
+
+
+def _configurations(existing: Data | None) -> dict[str, _Pair]:
+    """The configurations in the ConfigMap, as nodes of YAML: constructing their values can take very long."""
+    text = ((existing or {}).get("data") or {}).get(KEY)
+    if not text:
         return {}
-    found = document.get("mig-configs") if isinstance(document, dict) else None
-    return found if isinstance(found, dict) else {}
+    document = yaml.compose(text, Loader=yaml.SafeLoader)
+    for key, section in document.value if isinstance(document, yaml.MappingNode) else ():
+        if key.value == "mig-configs" and isinstance(section, yaml.MappingNode):
+            if all(isinstance(name, yaml.ScalarNode) for name, _content in section.value):
+                return {name.value: (name, content) for name, content in section.value}
+    raise ValueError
 
 
 def label_patch(labels: t.Mapping[str, str], desired: str) -> dict[str, str | None]:

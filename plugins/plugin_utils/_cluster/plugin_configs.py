@@ -23,11 +23,11 @@ LABEL = "nvidia.com/device-plugin.config"
 DEFAULT = "default"
 
 
-def config_map(shared: t.Iterable[object], existing: Data) -> dict[str, str]:
-    """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
-    former: Data = (existing["resources"] or [{}])[0].get("data") or {}
-    desired = {mig_configs.config_name(sharing): _text(sharing) for sharing in shared}
-    return {**former, DEFAULT: _text({}), **desired}
+def config_map(shared: t.Iterable[object], existing: Data, labels: t.Collection[str | None]) -> dict[str, str | None]:
+    """The data of the ConfigMap, where null removes a key. ``labels`` are the values of all nodes' labels."""
+    former: dict[str, str] = (existing["resources"] or [{}])[0].get("data") or {}
+    desired = {DEFAULT: _text({}), **{mig_configs.config_name(sharing): _text(sharing) for sharing in shared}}
+    return {**dict.fromkeys(former), **mig_configs.fitting(CONFIG_MAP, former, desired, labels, dict)}
 
 
 def _text(sharing: object) -> str:

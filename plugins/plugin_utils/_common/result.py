@@ -13,7 +13,7 @@ import typing as t
 
 
 @dataclasses.dataclass
-class Result:
+class TaskResult:
     changed: bool = False
     warnings: list[str] = dataclasses.field(default_factory=list)
     problem: str = ""  # why the task has failed

@@ -46,7 +46,7 @@ def slices(node: str = "") -> Data:
     }
 
 
-class Device(t.NamedTuple):
+class DraDevice(t.NamedTuple):
     """A GPU, or a MIG device with its profile. An instance at the same place, of any profile, has the same UUID."""
 
     uuid: str
@@ -56,7 +56,7 @@ class Device(t.NamedTuple):
     def __str__(self) -> str:
         return "%s (%s)" % (self.uuid, self.profile) if self.profile else self.uuid
 
-    def is_like(self, other: Device) -> bool:
+    def is_like(self, other: DraDevice) -> bool:
         try:
             named = self.profile and other.profile
             one, two = ((profiles.parse(each.profile).gpu_instance if named else None) for each in (self, other))
@@ -65,7 +65,7 @@ class Device(t.NamedTuple):
             return self[:2] == other[:2]
 
 
-def published(found: t.Iterable[Data], node: str) -> dict[str, Device] | None:
+def published(found: t.Iterable[Data], node: str) -> dict[str, DraDevice] | None:
     """The node's GPUs and MIG devices by name; None if the DRA driver has not published all of them yet."""
     own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
     newest = max((spec["pool"]["generation"] for spec in own), default=0)
@@ -74,7 +74,7 @@ def published(found: t.Iterable[Data], node: str) -> dict[str, Device] | None:
         return None
     devices = [device for spec in current for device in spec.get("devices") or ()]
     return {
-        device["name"]: Device(
+        device["name"]: DraDevice(
             _text(device, "uuid"),
             _text(device, "profile"),
             # Those with the effect None only inform.
@@ -89,7 +89,7 @@ def _text(device: Data, attribute: str) -> str:
     return str(((device.get("attributes") or {}).get(attribute) or {}).get("string", UNKNOWN))
 
 
-def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, Device], node: str) -> dict[str, set[str]]:
+def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, DraDevice], node: str) -> dict[str, set[str]]:
     """The UUIDs of the GPUs and MIG devices of a node that are reserved for pods, by UID of the pod."""
     out: dict[str, set[str]] = {}
     for claim in claims:
@@ -98,7 +98,7 @@ def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, Device], node: str
         names = [each["device"] for each in results if (each["driver"], each["pool"]) == (DRIVER, node)]
         for user in (status.get("reservedFor") or ()) if names else ():
             if user.get("resource") == "pods":
-                out.setdefault(user["uid"], set()).update(devices.get(name, Device(UNKNOWN)).uuid for name in names)
+                out.setdefault(user["uid"], set()).update(devices.get(name, DraDevice(UNKNOWN)).uuid for name in names)
     return out
 
 
@@ -111,7 +111,7 @@ def allocated(host: Host, node: str, claims: t.Iterable[Data], found: t.Sequence
     return claimed(claims, devices, node)
 
 
-def present(host: Host) -> list[Device] | None:
+def present(host: Host) -> list[DraDevice] | None:
     """The devices that the DRA driver should publish, from the facts; None if they are unknown.
 
     A GPU in MIG mode is not published itself, only its MIG devices.
@@ -122,8 +122,8 @@ def present(host: Host) -> list[Device] | None:
         return None
 
 
-def _present(gpus: t.Sequence[Data]) -> list[Device] | None:
-    out: list[Device] = []
+def _present(gpus: t.Sequence[Data]) -> list[DraDevice] | None:
+    out: list[DraDevice] = []
     for gpu in gpus:
         if gpu.get("index") is None:
             continue
@@ -131,11 +131,11 @@ def _present(gpus: t.Sequence[Data]) -> list[Device] | None:
         if mig["capable"] is None or (mig["capable"] and mig["current"] is None):
             return None
         if not mig["current"]:
-            out.append(Device(gpu["uuid"]))
+            out.append(DraDevice(gpu["uuid"]))
         elif mig["devices"] is None:
             return None
         else:
-            out.extend(Device(device["uuid"], device["profile"]) for device in mig["devices"])
+            out.extend(DraDevice(device["uuid"], device["profile"]) for device in mig["devices"])
     return out
 
 
@@ -168,7 +168,7 @@ def tainted(node: str, found: t.Iterable[Data]) -> list[str]:
     ]
 
 
-def _few(devices: t.Sequence[Device]) -> str:
+def _few(devices: t.Sequence[DraDevice]) -> str:
     return ", ".join(map(str, devices[:_NAMED])) + (" and others" if len(devices) > _NAMED else "")
 
 

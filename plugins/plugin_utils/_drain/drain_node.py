@@ -19,9 +19,9 @@ from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import Unreadable
-from .._common.result import Result
+from .._common.result import TaskResult
 from . import dra_devices, evictions, operands, record, workloads
-from .evictions import Change, EvictionOptions
+from .evictions import DeviceChange, EvictionOptions
 from .node_guard import NodeGuard
 from .record import Record
 from .workloads import Workload
@@ -30,7 +30,7 @@ from .workloads import Workload
 class DrainOptions(t.NamedTuple):
     """How the node is drained."""
 
-    change: Change
+    change: DeviceChange
     evictions: EvictionOptions
     grace_period: int = -1  # seconds; -1: that of each pod
     machine_id: str = ""  # the base64-encoded file of the host; empty if it was not read
@@ -41,7 +41,7 @@ class DrainOptions(t.NamedTuple):
 
 
 @dataclasses.dataclass
-class Drained(Result):
+class Drained(TaskResult):
     """The result, with the evicted pods."""
 
     evicted: list[str] = dataclasses.field(default_factory=list)  # pods, also if others could not be evicted

@@ -30,14 +30,16 @@ class EvictionOptions(t.NamedTuple):
     force: bool = False
 
 
-class Change(t.NamedTuple):
+class DeviceChange(t.NamedTuple):
     """The GPUs and MIG devices that the change removes or interrupts, and which pods have which devices."""
 
     devices: t.Optional[t.Collection[str]]  # UUIDs; None if unknown
     allocated: t.Optional[t.Mapping[str, t.Collection[str]]]  # UUIDs by UID of the pod; None if unknown
 
 
-def pods_to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -> tuple[list[Data], list[str]]:
+def pods_to_evict(
+    pods: t.Iterable[Data], options: EvictionOptions, change: DeviceChange
+) -> tuple[list[Data], list[str]]:
     """The pods to evict from a node, and the reasons why pods cannot be evicted."""
     evicted, problems = [], []
     for pod in pods:
@@ -51,7 +53,7 @@ def pods_to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Chan
     return evicted, problems
 
 
-def pods_that_stay(pods: t.Iterable[Data], change: Change) -> list[Pod]:
+def pods_that_stay(pods: t.Iterable[Data], change: DeviceChange) -> list[Pod]:
     """Pods of DaemonSets, and static pods, that are not evicted although the change may take their devices."""
     return [pod_of(pod) for pod in pods if _stays(pod, EvictionOptions()) and _is_selected(pod, "affected", change)]
 
@@ -72,7 +74,7 @@ def waiting_reason(pod: Data, rejected: t.Mapping[str, str]) -> str:
     return "pod %s is terminating%s" % (name, " (finalizers: %s)" % finalizers if finalizers else "")
 
 
-def _is_selected(pod: Data, selection: str, change: Change) -> bool:
+def _is_selected(pod: Data, selection: str, change: DeviceChange) -> bool:
     """Whether the option ``pods`` selects a pod."""
     if selection == "all":
         return True

@@ -18,7 +18,7 @@ from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import pod_of
 from .._cluster.progress import Waiting
 from .._cluster.responses import NoNode, Unreadable
-from .._common.result import Result
+from .._common.result import TaskResult
 from . import dra_devices, operands, record, workloads
 from .node_guard import NodeGuard
 from .record import Record
@@ -47,17 +47,17 @@ class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
 
 
-def return_node(guard: NodeGuard, host: Host, options: ReturnOptions) -> Result:
+def return_node(guard: NodeGuard, host: Host, options: ReturnOptions) -> TaskResult:
     """Return the node of a host, if a run has taken it out of service. Any later run can do that too.
 
     The record is removed in the same write that uncordons the node, after which only the evicted pods are waited for.
     """
-    result = Result()
+    result = TaskResult()
     try:
         _Return(guard, host, options, result).perform()
     except (_NotReady, ValueError) as error:
         if isinstance(error, record.OtherRun) and not options.uncordon:  # this run has already failed
-            return Result(warnings=["%s: another run has its node out of service, and returns it" % host.name])
+            return TaskResult(warnings=["%s: another run has its node out of service, and returns it" % host.name])
         result.problem = "%s: %s" % (host.name, error)
     except NoNode as error:
         if options.wait:
@@ -73,7 +73,7 @@ def return_node(guard: NodeGuard, host: Host, options: ReturnOptions) -> Result:
 class _Return:
     """The steps, which complete the result. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
 
-    def __init__(self, guard: NodeGuard, host: Host, options: ReturnOptions, result: Result) -> None:
+    def __init__(self, guard: NodeGuard, host: Host, options: ReturnOptions, result: TaskResult) -> None:
         self.guard, self.host, self.options, self.result = guard, host, options, result
 
     def perform(self) -> None:

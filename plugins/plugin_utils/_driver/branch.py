@@ -13,13 +13,13 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
-from .sources import Request, source_remedy
+from .sources import DriverRequest, source_remedy
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 
 
-def select_branch(request: Request) -> Data:
+def select_branch(request: DriverRequest) -> Data:
     """The requested branch as the table has it, and the branch that its packages install. Raises Refusal."""
     requested = _requested(request)
     known: t.Dict[str, Data] = request.source["branches"]
@@ -37,7 +37,7 @@ def select_branch(request: Request) -> Data:
     return branch
 
 
-def _requested(request: Request) -> str:
+def _requested(request: DriverRequest) -> str:
     requested, version = str(request.settings["branch"]), request.settings["version"]
     if requested == "auto":
         requested = version.split(".")[0] if _VERSION.match(version) else request.source["default_branch"]
@@ -48,7 +48,7 @@ def _requested(request: Request) -> str:
     return requested
 
 
-def _check_unknown(request: Request, requested: str) -> None:
+def _check_unknown(request: DriverRequest, requested: str) -> None:
     """Refuse a branch that the source cannot have, or give notice of one that it may have by now."""
     table, source = request.table, request.source
     own = ", ".join(sorted({row.get("installs", name) for name, row in source["branches"].items()}))
@@ -70,7 +70,7 @@ def _check_unknown(request: Request, requested: str) -> None:
     )
 
 
-def _check_series(request: Request, requested: str, branch: Data) -> None:
+def _check_series(request: DriverRequest, requested: str, branch: Data) -> None:
     if request.settings["server"] and branch.get("server") is False:
         raise Refusal(
             "%s has no server series of branch %s; set nvidia_driver_server to false, or nvidia_driver_branch to another"
@@ -83,7 +83,7 @@ def _check_series(request: Request, requested: str, branch: Data) -> None:
         )
 
 
-def _check_version(request: Request, requested: str, branch: Data) -> None:
+def _check_version(request: DriverRequest, requested: str, branch: Data) -> None:
     version = request.settings["version"]
     if version and not _VERSION.match(version):
         raise Refusal(

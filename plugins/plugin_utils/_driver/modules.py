@@ -15,13 +15,13 @@ from .._common.refusal import Refusal
 from . import generations
 from .generations import OPEN, PROPRIETARY, GpuWithGeneration
 from .names import Placeholders, fill
-from .sources import Request
+from .sources import DriverRequest
 
 _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
 _OPEN_ONLY = 620  # the first without proprietary modules
 
 
-def select_modules(request: Request, found: t.Sequence[GpuWithGeneration], branch: Data) -> str:
+def select_modules(request: DriverRequest, found: t.Sequence[GpuWithGeneration], branch: Data) -> str:
     """``open``, ``proprietary`` or ``none``. Raises Refusal."""
     requested: str = request.settings["kernel_modules"]
     if requested == "none":
@@ -47,7 +47,7 @@ def select_modules(request: Request, found: t.Sequence[GpuWithGeneration], branc
     return requested
 
 
-def select_build(request: Request, modules: str, placeholders: Placeholders) -> str:
+def select_build(request: DriverRequest, modules: str, placeholders: Placeholders) -> str:
     """Whether the modules are installed ``prebuilt`` and signed, or built on the node (``dkms``). Raises Refusal."""
     table, settings, requested = request.table, request.settings, request.settings["module_build"]
     if modules == "none":
@@ -75,7 +75,7 @@ def select_build(request: Request, modules: str, placeholders: Placeholders) -> 
     return "prebuilt" if is_prebuilt else "dkms"
 
 
-def _is_signed(request: Request, placeholders: Placeholders) -> bool:
+def _is_signed(request: DriverRequest, placeholders: Placeholders) -> bool:
     """Whether Canonical offers signed modules for the node's kernel. By default, these are installed."""
     driver = fill("{branch}{server}{open}", placeholders)
     is_signed = placeholders["series"] in request.source.get("signed_modules", {}).get(driver, ())
@@ -87,7 +87,7 @@ def _is_signed(request: Request, placeholders: Placeholders) -> bool:
     return is_signed
 
 
-def _is_precompiled(request: Request, modules: str, placeholders: Placeholders) -> bool:
+def _is_precompiled(request: DriverRequest, modules: str, placeholders: Placeholders) -> bool:
     """Whether precompiled modules are requested and exist, on other systems than Ubuntu. Raises Refusal."""
     own: Data = request.source.get("prebuilt", {"modules": ()})
     if (
@@ -109,7 +109,7 @@ def _is_precompiled(request: Request, modules: str, placeholders: Placeholders) 
     return True
 
 
-def select_stream(request: Request, modules: str, build: str, placeholders: Placeholders) -> str:
+def select_stream(request: DriverRequest, modules: str, build: str, placeholders: Placeholders) -> str:
     """The module stream of dnf; empty if there is none."""
     streams: Data = request.source.get("module_stream", {})
     return fill(streams.get("prebuilt" if build == "prebuilt" else modules, ""), placeholders)

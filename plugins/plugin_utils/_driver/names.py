@@ -14,7 +14,7 @@ import typing as t
 from ...module_utils._common.data import Data
 from .._layout import boards as layout_boards
 from .generations import OPEN
-from .sources import Request
+from .sources import DriverRequest
 
 # Branches from which on the names of NVIDIA's packages have no branch: NVSwitch and NVLink packages, and all others.
 _UNSUFFIXED_FABRIC = 580
@@ -28,7 +28,7 @@ _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
 Placeholders = t.Mapping[str, str]
 
 
-def placeholders_of(request: Request, branch: Data, modules: str) -> Placeholders:
+def placeholders_of(request: DriverRequest, branch: Data, modules: str) -> Placeholders:
     """Values of the placeholders in the table's names."""
     table, node, settings = request.table, request.node, request.settings
     number = branch["installs"]

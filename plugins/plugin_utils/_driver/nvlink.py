@@ -12,7 +12,7 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
-from .sources import Request, source_remedy
+from .sources import DriverRequest, source_remedy
 
 
 class Services(t.NamedTuple):
@@ -21,7 +21,7 @@ class Services(t.NamedTuple):
     imex: t.List[str]  # boards that need nvidia-imex
 
 
-def nvlink_services(request: Request, boards: t.Sequence[Data]) -> Services:
+def nvlink_services(request: DriverRequest, boards: t.Sequence[Data]) -> Services:
     """Raises Refusal if the source lacks what the boards need."""
     fabric_manager = _fabric_manager(request, boards)
     nvlink5 = _with(boards, "hidden_nvswitches") if fabric_manager else []
@@ -44,7 +44,7 @@ def nvlink_services(request: Request, boards: t.Sequence[Data]) -> Services:
     return Services(fabric_manager, nvlink5, imex)
 
 
-def _fabric_manager(request: Request, boards: t.Sequence[Data]) -> bool:
+def _fabric_manager(request: DriverRequest, boards: t.Sequence[Data]) -> bool:
     table, source = request.table, request.source
     if not _needs_fabric_manager(request, boards):
         return False
@@ -61,7 +61,7 @@ def _fabric_manager(request: Request, boards: t.Sequence[Data]) -> bool:
     return True
 
 
-def _needs_fabric_manager(request: Request, boards: t.Sequence[Data]) -> bool:
+def _needs_fabric_manager(request: DriverRequest, boards: t.Sequence[Data]) -> bool:
     node, settings = request.node, request.settings
     if settings["fabric_manager"] != "auto":
         return bool(settings["fabric_manager"] == "present")

@@ -21,7 +21,7 @@ from .generations import GpuWithGeneration
 from .modules import select_build, select_modules, select_stream
 from .names import Placeholders, applies, fill, placeholders_of
 from .nvlink import Services, nvlink_services
-from .sources import Request
+from .sources import DriverRequest
 
 # Package names that a package manager cannot interpret as an option or a pattern.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
@@ -113,7 +113,7 @@ def _known_boards(gpus: t.Sequence[Data]) -> t.List[Data]:
     return boards
 
 
-def _headers(request: Request, placeholders: Placeholders) -> str:
+def _headers(request: DriverRequest, placeholders: Placeholders) -> str:
     if not placeholders["headers"]:
         request.notices.append(
             "Kernel %s is not one of %s's. DKMS needs its headers, which must be installed already."
@@ -122,7 +122,7 @@ def _headers(request: Request, placeholders: Placeholders) -> str:
     return placeholders["headers"]
 
 
-def _package_entries(request: Request, build: str, nvlink: Services) -> t.List[t.Union[str, Data]]:
+def _package_entries(request: DriverRequest, build: str, nvlink: Services) -> t.List[t.Union[str, Data]]:
     """The packages as the table and the settings name them. Raises Refusal."""
     source, settings = request.source, request.settings
     names = _configured_packages(settings, "packages") or [
@@ -135,7 +135,7 @@ def _package_entries(request: Request, build: str, nvlink: Services) -> t.List[t
     return names + _configured_packages(settings, "extra_packages")
 
 
-def _ubuntus_modules(request: Request, build: str, placeholders: Placeholders, packages: t.Sequence[str]) -> Data:
+def _ubuntus_modules(request: DriverRequest, build: str, placeholders: Placeholders, packages: t.Sequence[str]) -> Data:
     signed = build == "prebuilt" and request.table["family"] == "ubuntu"
     own = "linux-modules-nvidia-{branch}{server}{open}-" + request.node["kernel"]
     return {

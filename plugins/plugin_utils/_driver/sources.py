@@ -27,7 +27,7 @@ _UNKNOWN_SOURCES = {
 }
 
 
-class Request(t.NamedTuple):
+class DriverRequest(t.NamedTuple):
     """What a driver is planned for."""
 
     table: Data  # of the operating system, with the sources that exist for the node's architecture
@@ -38,11 +38,11 @@ class Request(t.NamedTuple):
     notices: t.List[str]  # for the user; the steps of the plan add to them
 
 
-def select_source(table: Data, node: Data, settings: Data) -> Request:
+def select_source(table: Data, node: Data, settings: Data) -> DriverRequest:
     """Raises Refusal if the operating system has no known driver of the source."""
     table = _for_architecture(table, node["architecture"], settings)
     name = _source_name(table, settings)
-    return Request(table, name, _source(table, name), node, settings, [])
+    return DriverRequest(table, name, _source(table, name), node, settings, [])
 
 
 def _for_architecture(table: Data, architecture: str, settings: Data) -> Data:
@@ -96,7 +96,7 @@ def _may_have(source: Data, branch: str) -> bool:
     return "oldest_branch" in source and int(branch) >= int(source["oldest_branch"])
 
 
-def cuda_repository(request: Request) -> Data:
+def cuda_repository(request: DriverRequest) -> Data:
     """NVIDIA's repository or its mirror, with the key and the files for them on the node."""
     table, settings, architecture = request.table, request.settings, request.node["architecture"]
     own = table["repository"]

@@ -35,7 +35,6 @@ _NO_GPUS = (
     "it advertises no GPUs, so that its layout cannot be compared: check the driver and the device plugin of %s there, "
     "and run this again"
 )
-_AKS_COUNTS = {1: 7, 2: 3, 3: 2, 4: 1, 7: 1}  # instances of a GPU by their compute slices
 
 
 class NodeVariables(t.NamedTuple):
@@ -201,6 +200,6 @@ def _full(content: Content, board: str, on: Platform) -> str | None:
     if different or not re.fullmatch(r"\d+g\.\d+gb", name):
         return None
     most = {row["name"]: row["max_instances"] for row in layout_boards.data(board)["profiles"]}[name]
-    if on == platforms.AKS:
-        most = _AKS_COUNTS.get(int(name.partition("g")[0]))
+    if on.counts:
+        most = on.counts.get(int(name.partition("g")[0]))
     return name if len(devices) == most else None

@@ -34,6 +34,7 @@ class Platform(t.NamedTuple):
     changes: bool = True  # whether the MIG manager may change the layout of its nodes
     strategy: str = ""  # of its own device plugin; empty if charts are installed
     offers: str = "as many of one profile as fit"  # the instances of a GPU
+    counts: t.Mapping[int, int] = {}  # of instances on a GPU, by their compute slices; empty if as many as fit
     partitioned: str = ""  # how to create nodes whose GPUs have instances of a profile; empty if there is no MIG
     whole: str = ""  # how to create nodes without MIG
 
@@ -59,6 +60,7 @@ AKS = Platform(
     "AKS",
     changes=False,
     offers="7 with one slice, 3 with two, 2 with three, or 1 with four or seven",
+    counts={1: 7, 2: 3, 3: 2, 4: 1, 7: 1},
     partitioned=_AKS_POOL + " --gpu-instance-profile MIG%(slices)sg",
     whole=_AKS_POOL,
 )

@@ -31,7 +31,7 @@ VGPU = re.compile("nvidia-linux-grid-|nvidia-vgpu-|NVIDIA-vGPU-")
 _OTHER = re.compile("akmod-nvidia|xorg-x11-drv-nvidia|nvidia-x11-drv")
 
 
-class Installation(t.NamedTuple):
+class DriverInstallation(t.NamedTuple):
     """``method`` is ``packages``, ``run_file``, ``vgpu_packages``, ``other_packages``, ``files`` (libraries that belong
     to no package), or ``none``; None if it cannot be read. ``evidence`` has packages or absolute paths."""
 
@@ -39,7 +39,9 @@ class Installation(t.NamedTuple):
     evidence: t.Tuple[str, ...] = ()
 
 
-def read(run: commands.Run, root: str, names: t.Optional[t.Sequence[str]], driver: t.Sequence[str]) -> Installation:
+def read(
+    run: commands.Run, root: str, names: t.Optional[t.Sequence[str]], driver: t.Sequence[str]
+) -> DriverInstallation:
     """The installation that packages of the role would replace only half, if there is one.
 
     ``names`` are all installed packages with NVIDIA's name, None if unknown, and ``driver`` those of the driver.
@@ -47,16 +49,16 @@ def read(run: commands.Run, root: str, names: t.Optional[t.Sequence[str]], drive
     for method, pattern in (("vgpu_packages", VGPU), ("other_packages", _OTHER)):
         found = tuple(sorted(name for name in names or () if pattern.match(name)))
         if found:
-            return Installation(method, found)
+            return DriverInstallation(method, found)
     for path in _RUN_FILE:
         if os.path.lexists(os.path.join(root, path)):
-            return Installation("run_file", ("/" + path,))
+            return DriverInstallation("run_file", ("/" + path,))
     owned = {path: _is_owned(run, path) for path in _libraries(root)}
     if False in owned.values():
-        return Installation("files", tuple(path for path in owned if owned[path] is False))
+        return DriverInstallation("files", tuple(path for path in owned if owned[path] is False))
     if names is None or None in owned.values():
-        return Installation(None)
-    return Installation("packages" if driver or owned else "none", tuple(driver))
+        return DriverInstallation(None)
+    return DriverInstallation("packages" if driver or owned else "none", tuple(driver))
 
 
 def _libraries(root: str) -> t.List[str]:

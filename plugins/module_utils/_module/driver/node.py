@@ -158,7 +158,7 @@ class NodeReader:
         libraries = [package for package in listed if package.is_driver and package not in kernel]
         return tuple(sorted(kernel) + sorted(libraries))
 
-    def installation(self) -> driver_installation.Installation:
+    def installation(self) -> driver_installation.DriverInstallation:
         """How the driver was installed."""
         rows = self._package_rows()
         names = None if rows is None else [name for name, _version in rows]

@@ -28,7 +28,7 @@ if t.TYPE_CHECKING:
 
     from ..._mig.backend import Backend
     from ..._mig.layout import Layout
-    from .results import Result
+    from .results import GpuResult
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
@@ -151,7 +151,7 @@ def _layout(
 
 def _converge(
     backend: Backend, node: NodePlan, reset: bool, check_mode: bool, ending: signals.Ending
-) -> t.List[Result]:
+) -> t.List[GpuResult]:
     found = [results.busy_result(error, check_mode) for error in node.busy]
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
         found.extend(results.planned_result(plan) for plan in node.plans)

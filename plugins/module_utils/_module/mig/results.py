@@ -32,7 +32,7 @@ DISRUPTIONS = (NONE, CREATE, DESTROY, MODE)
 _OF_KIND = {SET_MODE: MODE, RESET: MODE, DESTROY_CI: DESTROY, DESTROY_GI: DESTROY}
 
 
-class Result(t.NamedTuple):
+class GpuResult(t.NamedTuple):
     """The return values for one GPU."""
 
     gpu: Data
@@ -50,11 +50,11 @@ class Result(t.NamedTuple):
         return self.notice is not None and bool(self.gpu["clients"])
 
 
-def planned_result(plan: Plan) -> Result:
+def planned_result(plan: Plan) -> GpuResult:
     """The expected result of the plan. Clients that the driver does not list are only detected when it is applied."""
     gpu, blocked = plan.gpu, plan.blocked
     operations = [describe.operation(gpu, operation) for operation in plan.operations]
-    return Result(
+    return GpuResult(
         gpu=_gpu(
             plan,
             gpu,
@@ -75,7 +75,7 @@ def planned_result(plan: Plan) -> Result:
     )
 
 
-def busy_result(error: BusyError, planned: bool) -> Result:
+def busy_result(error: BusyError, planned: bool) -> GpuResult:
     """The result for a GPU that is left unchanged because processes use it.
 
     With ``planned`` it shows the change without these processes, else the actual state.
@@ -102,11 +102,11 @@ def _notice(gpu: Gpu, blocked: Blocked) -> str:
     return mode.notice(gpu, blocked)
 
 
-def applied_result(outcome: Outcome) -> Result:
+def applied_result(outcome: Outcome) -> GpuResult:
     """The actual result for the GPU."""
     before, after = describe.instances(outcome.before), describe.instances(outcome.after)
     had, has = set(map(_key, before)), set(map(_key, after))
-    return Result(
+    return GpuResult(
         gpu=_gpu(
             outcome.plan,
             outcome.before,
@@ -134,7 +134,7 @@ def applied_result(outcome: Outcome) -> Result:
     )
 
 
-def merged_result(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -> Data:
+def merged_result(results: t.Sequence[GpuResult], backend: str, skip_busy: bool = False) -> Data:
     """The module's return values. With ``skip_busy``, a reset is not required for GPUs that are pending."""
     gpus = [result.gpu for result in results]
     pending = [result for result in results if result.pending]
@@ -169,7 +169,7 @@ def _changed_lines(before: t.Sequence[str], after: t.Sequence[str]) -> t.List[st
     return ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
 
 
-def _after(result: Result) -> Row:
+def _after(result: GpuResult) -> Row:
     if not result.pending:
         return result.after
     from ..._mig import messages  # only needed for processes

@@ -19,7 +19,7 @@ import typing as t
 from ..common import files
 from . import causes
 from .choice import Desired, Package
-from .holds import Blocking, Target
+from .holds import Blocking, VersionTarget
 from .manager import CommandError, Manager, Output, Simulation
 
 PREFERENCES = "/etc/apt/preferences.d"
@@ -202,7 +202,7 @@ class Apt(Manager):
         foreign_holds: t.Sequence[str],
         packages: t.Sequence[Package],
         names: t.Set[str],
-        target: Target,
+        target: VersionTarget,
         desired: Desired,
     ) -> Blocking:
         """The holds that no version of the target fits. ``names`` are the packages that must have its version."""

@@ -15,7 +15,7 @@ import typing as t
 
 from ..common import files
 from .choice import Desired, Package
-from .holds import Blocking, Target, excludes, violates
+from .holds import Blocking, VersionTarget, excludes, violates
 from .manager import Manager, Output, Simulation
 
 MODULES = "/etc/dnf/modules.d"
@@ -125,7 +125,7 @@ class Dnf(Manager):
         foreign_holds: t.Sequence[str],
         packages: t.Sequence[Package],
         names: t.Set[str],
-        target: Target,
+        target: VersionTarget,
         desired: Desired,
     ) -> Blocking:
         return {

@@ -17,7 +17,7 @@ from .choice import Desired, Package, Refusal, Status, title
 Blocking = t.Dict[str, str]  # foreign holds as the user sees them, and the package that each keeps at a version, if any
 
 
-class Target(t.NamedTuple):
+class VersionTarget(t.NamedTuple):
     """What is to be installed: a version, or, if that is not known yet, any of a branch. Without both, anything."""
 
     version: t.Optional[str]
@@ -38,7 +38,7 @@ def sharing_version(packages: t.Sequence[Package], now: Status, desired: Desired
     return set(filter(desired.shares_version, names))
 
 
-def refuse(words: t.Tuple[str, str], blocking: Blocking, target: Target, desired: Desired) -> None:
+def refuse(words: t.Tuple[str, str], blocking: Blocking, target: VersionTarget, desired: Desired) -> None:
     """Fail if there are blocking holds. ``words`` are the package manager's for a hold and its release."""
     if not blocking:
         return
@@ -83,7 +83,7 @@ def violates(lock: str, name: str, full: str) -> bool:
     return lock.startswith("!") == any(fnmatch.fnmatchcase(form, pattern) for form in forms)
 
 
-def excludes(lock: str, name: str, target: Target) -> bool:
+def excludes(lock: str, name: str, target: VersionTarget) -> bool:
     """Whether no version of the target fits the lock. The packages' releases are not known yet."""
     pattern = _locked_version(lock, name)
     if pattern is None:

@@ -127,7 +127,7 @@ def _hold_problems(node: NodePackages, packages: t.Sequence[Package]) -> t.List[
     if version is None and node.desired.branch and node.foreign_holds():
         version = _known_newest(node, now)
     try:
-        transaction.refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
+        transaction.refuse_foreign_holds(node, packages, now, holds.VersionTarget(version, node.desired.branch))
     except Refusal as error:
         return [str(error)]
     return []
@@ -196,7 +196,7 @@ def present(node: NodePackages) -> Data:
     chosen = choice.choose_packages(packages, now, offers, node.desired, node.manager.separator)
     simulation = None
     if chosen.install:
-        transaction.refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
+        transaction.refuse_foreign_holds(node, packages, now, holds.VersionTarget(chosen.version))
         chosen, simulation = transaction.simulated(node, chosen)
     former, pin = node.manager.pinned(), transaction.pin(node, chosen.version)
     if node.check:

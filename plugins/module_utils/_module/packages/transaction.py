@@ -46,11 +46,13 @@ def _checked(node: NodePackages, chosen: Choice) -> Simulation:
     if not simulation.possible:
         raise CommandError(simulation.output)
     _refuse_foreign_changes(node, chosen, simulation)
-    _refuse_holds(node, node.manager.broken(node.foreign_holds(), simulation), holds.Target(chosen.version))
+    _refuse_holds(node, node.manager.broken(node.foreign_holds(), simulation), holds.VersionTarget(chosen.version))
     return simulation
 
 
-def refuse_foreign_holds(node: NodePackages, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
+def refuse_foreign_holds(
+    node: NodePackages, packages: t.Sequence[Package], now: Status, target: holds.VersionTarget
+) -> None:
     """Fail if foreign holds exclude the target, as far as that is known without a simulation."""
     sharing_version = holds.sharing_version(packages, now, node.desired)
     _refuse_holds(
@@ -58,7 +60,7 @@ def refuse_foreign_holds(node: NodePackages, packages: t.Sequence[Package], now:
     )
 
 
-def _refuse_holds(node: NodePackages, blocking: holds.Blocking, target: holds.Target) -> None:
+def _refuse_holds(node: NodePackages, blocking: holds.Blocking, target: holds.VersionTarget) -> None:
     holds.refuse(node.manager.hold_words, blocking, target, node.desired)
 
 

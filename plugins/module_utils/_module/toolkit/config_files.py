@@ -105,7 +105,7 @@ class PreviousFiles(t.NamedTuple):
             backup.save(**self.saved)
 
 
-class Change(t.NamedTuple):
+class ConfigChange(t.NamedTuple):
     """The files to write, and those of the owner to save first."""
 
     files: t.List[File]

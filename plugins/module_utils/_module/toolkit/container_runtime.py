@@ -12,7 +12,7 @@ import typing as t
 
 from ..common.commands import Run, runner
 from . import runtime_check, runtime_config, runtime_service
-from .config_files import Backup, Change, PreviousFiles
+from .config_files import Backup, ConfigChange, PreviousFiles
 from .container_runtimes import RUNTIMES, Runtime
 from .docker_config import ConfigError
 from .nvidia_ctk import RuntimeOptions
@@ -40,7 +40,7 @@ class _Target(t.NamedTuple):
     options: RuntimeOptions
     command: Run
 
-    def planned(self) -> Change:
+    def planned(self) -> ConfigChange:
         return runtime_config.plan_present(self.name, self.runtime, self.backup, self.options, self.command)
 
     def service(self) -> runtime_service.Service:
@@ -81,7 +81,7 @@ def run(module: AnsibleModule) -> None:
     _exit(module, bool(actions), actions, stops)
 
 
-def _present(target: _Target, missing: t.Sequence[str]) -> t.Tuple[Change, t.List[str]]:
+def _present(target: _Target, missing: t.Sequence[str]) -> t.Tuple[ConfigChange, t.List[str]]:
     """The changes of files, and all actions. Without a change, a service that has not read the files is restarted."""
     if missing:
         raise ConfigError("%s is not installed" % " and ".join(missing))
@@ -97,7 +97,7 @@ def _present(target: _Target, missing: t.Sequence[str]) -> t.Tuple[Change, t.Lis
     return change, actions
 
 
-def _apply(target: _Target, state: str, change: Change, needed: bool) -> str:
+def _apply(target: _Target, state: str, change: ConfigChange, needed: bool) -> str:
     """Write the files and restart the service. Returns why it does not run with them, or nothing."""
     previous = change.apply(target.backup) if needed else None
     if state == "absent":

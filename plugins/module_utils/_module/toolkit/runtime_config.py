@@ -19,7 +19,7 @@ import re
 from ..common import files
 from ..common.commands import Run
 from . import docker_config, nvidia_ctk
-from .config_files import PRIVATE, Backup, Change, Content, File
+from .config_files import PRIVATE, Backup, ConfigChange, Content, File
 from .container_runtimes import Runtime
 from .nvidia_ctk import Owners, RuntimeOptions
 
@@ -37,7 +37,7 @@ def _owner_config(name: str, runtime: Runtime, backup: Backup) -> Content:
     return without_import(current, before, runtime.drop_in)
 
 
-def plan_present(name: str, runtime: Runtime, backup: Backup, options: RuntimeOptions, run: Run) -> Change:
+def plan_present(name: str, runtime: Runtime, backup: Backup, options: RuntimeOptions, run: Run) -> ConfigChange:
     """Plan the changes that add the nvidia runtime. Changes nothing."""
     before = _owner_config(name, runtime, backup)
     drop_in = None
@@ -55,17 +55,17 @@ def plan_present(name: str, runtime: Runtime, backup: Backup, options: RuntimeOp
     save = {"before": before, "after": config, "drop_in": drop_in}
     if backup.exists():
         save["previous"] = backup.read("after")
-    return Change([file for file in desired if not file.is_current()], save)
+    return ConfigChange([file for file in desired if not file.is_current()], save)
 
 
-def plan_absent(name: str, runtime: Runtime, backup: Backup) -> Change:
+def plan_absent(name: str, runtime: Runtime, backup: Backup) -> ConfigChange:
     """Plan the changes that remove the nvidia runtime. Changes nothing."""
     if not backup.exists():
-        return Change([], {})
+        return ConfigChange([], {})
     desired = [File(runtime.config, _owner_config(name, runtime, backup), None)]
     if runtime.drop_in:
         desired.append(File(runtime.drop_in, backup.read("drop_in"), None))
-    return Change([file for file in desired if not file.is_current()], {})
+    return ConfigChange([file for file in desired if not file.is_current()], {})
 
 
 def without_import(config: bytes, before: Content, drop_in: str) -> bytes:

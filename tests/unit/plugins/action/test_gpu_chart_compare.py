@@ -12,9 +12,9 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_chart_compare
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_check, device_jobs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import Pending, Plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import ChartPlan, Pending
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Device
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import PodDevice
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.objects import Object
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernete
 Data = t.Dict[str, t.Any]
 SETTINGS = {"namespace": "ns", "release": "plugin", "mig_strategy": "mixed"}
 EXPECTED = ExpectedNode({"nvidia.com/gpu": 7})
-PLAN = Plan(
+PLAN = ChartPlan(
     values={},
     method="helm_chart",
     helm_chart=Object({"kind": "HelmChart", "metadata": {"name": "plugin"}}, "device_plugin_*", True),
@@ -42,7 +42,7 @@ PLAN = Plan(
 PENDING = Pending([], [], [], {"b": EXPECTED}, ["its layout has not been applied"])
 READY, NOT_YET = node("a", {"nvidia.com/gpu": "7"}), node("a")
 UNREADY = "a: advertises no GPUs, should advertise nvidia.com/gpu: 7"
-CHECKED = Checked([Device("a", "nvidia.com/gpu", "MIG-1")], ["a device is missing"], "1 GPU was not checked")
+CHECKED = Checked([PodDevice("a", "nvidia.com/gpu", "MIG-1")], ["a device is missing"], "1 GPU was not checked")
 
 
 class Run:
@@ -59,7 +59,7 @@ class Run:
         self,
         item: Data,
         check_mode: bool = False,
-        plan: t.Optional[Plan] = PLAN,
+        plan: t.Optional[ChartPlan] = PLAN,
         problems: t.Optional[t.Dict[str, t.List[str]]] = None,
         missing: bool = False,
         **given: t.Any,

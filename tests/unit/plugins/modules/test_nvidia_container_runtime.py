@@ -566,7 +566,7 @@ def test_a_second_run_that_is_cut_off_before_it_writes_does_not_lose_the_owners_
     node.own(node.daemon, json.dumps(DAEMON), 0o600)
     node.run("docker")
     with monkeypatch.context() as patch:
-        patch.setattr(config_files.Change, "apply", lambda change, backup: backup.save(**change.save))
+        patch.setattr(config_files.ConfigChange, "apply", lambda change, backup: backup.save(**change.save))
         node.run("docker", default_runtime=True)
     node.run("docker", default_runtime=True)
     assert node.run("docker", state="absent")["changed"]

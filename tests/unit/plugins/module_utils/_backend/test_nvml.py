@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import CommandResult
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.names import computed_profile_name
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
@@ -314,7 +314,7 @@ def test_reset_closes_nvml_while_nvidia_smi_runs(opened):
 
     def run(argv):
         during.append((list(argv), nvml.calls[-1]))
-        return Result(0, "GPU 00000000:0F:00.0 was successfully reset.\nAll done.\n", "")
+        return CommandResult(0, "GPU 00000000:0F:00.0 was successfully reset.\nAll done.\n", "")
 
     driver, nvml = opened(run=run)
     driver.reset(0)
@@ -326,7 +326,7 @@ def test_reset_closes_nvml_while_nvidia_smi_runs(opened):
 
 
 def test_nvml_is_reopened_after_a_failed_reset(opened):
-    driver, nvml = opened(run=lambda argv: Result(255, "  GPU 00000000:0F:00.0: In use by another client\n", ""))
+    driver, nvml = opened(run=lambda argv: CommandResult(255, "  GPU 00000000:0F:00.0: In use by another client\n", ""))
     assert refusal(driver.reset, 0).code == codes.IN_USE
     assert driver.read(0).uuid == "GPU-one"
 
@@ -334,7 +334,7 @@ def test_nvml_is_reopened_after_a_failed_reset(opened):
 def test_a_reset_waits_for_running_calls(opened):
     order = []
     reading, go_on = threading.Event(), threading.Event()
-    driver, nvml = opened(run=lambda argv: order.append("reset") or Result(0, "successfully reset", ""))
+    driver, nvml = opened(run=lambda argv: order.append("reset") or CommandResult(0, "successfully reset", ""))
     name = nvml.nvmlDeviceGetName
 
     def slow(device):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import CommandResult, missing
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.select import open_backend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.
 
 
 def smi(argv):
-    return Result(0, QUERY, "")
+    return CommandResult(0, QUERY, "")
 
 
 def no_smi(argv):

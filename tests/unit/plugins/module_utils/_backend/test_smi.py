@@ -9,7 +9,7 @@ import re
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import CommandResult
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import ComputeInstance, Placement
@@ -40,7 +40,7 @@ class Script:
         line = " ".join(argv[1:])
         self.commands.append(line)
         answer = self.answers[line]
-        return answer if isinstance(answer, Result) else Result(0, answer, "")
+        return answer if isinstance(answer, CommandResult) else CommandResult(0, answer, "")
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_gpus_of_one_product_share_a_profile_query(driver, script, memory, times
     script.answers["-q -x -i GPU-bbbb"] = other[: other.index("<mig_devices>")] + other[other.index("<serial>") :]
     for what in ("-lgip", "-lgipp"):
         script.answers["mig %s -i GPU-bbbb" % what] = script.answers["mig %s -i GPU-aaaa" % what]
-    script.answers["mig -lgi -i GPU-bbbb"] = Result(6, "No GPU instances found: Not Found", "")
+    script.answers["mig -lgi -i GPU-bbbb"] = CommandResult(6, "No GPU instances found: Not Found", "")
     assert driver.read(0).board == driver.read(1).board
     assert sum(line.startswith("mig -lgip ") for line in script.commands) == times
 
@@ -113,7 +113,7 @@ LIST_0, LIST_1 = (line for line in texts.LIST.splitlines(True) if "3g.40gb" in l
         ),
         (
             "mig -lci -i GPU-aaaa",
-            Result(6, "No compute instances found: Not Found\n", ""),
+            CommandResult(6, "No compute instances found: Not Found\n", ""),
             "(1, 0) is missing from one of the lists",
         ),
         ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is missing from one of the lists"),
@@ -143,11 +143,11 @@ def test_no_instances_is_a_valid_response_but_other_errors_are_not(driver, scrip
     script.answers["-q -x -i GPU-aaaa"] = (
         texts.LOG[: texts.LOG.index("<mig_devices>")] + texts.LOG[texts.LOG.index("<serial>") :]
     )
-    script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found\n", "")
+    script.answers["mig -lgi -i GPU-aaaa"] = CommandResult(6, "No GPU instances found: Not Found\n", "")
     assert driver.read(0).instances == ()
-    script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No devices were found\n", "")
+    script.answers["mig -lgi -i GPU-aaaa"] = CommandResult(6, "No devices were found\n", "")
     assert refusal(driver.read, 0).code == codes.NOT_FOUND
-    script.answers["mig -lgi -i GPU-aaaa"] = Result(4, "No GPU instances found: Insufficient Permissions\n", "")
+    script.answers["mig -lgi -i GPU-aaaa"] = CommandResult(4, "No GPU instances found: Insufficient Permissions\n", "")
     error = refusal(driver.read, 0)
     assert error.code == codes.NO_PERMISSION and "become: true" in str(error)
 
@@ -165,9 +165,9 @@ def test_a_gpu_without_profiles_is_not_empty(driver, script, line, answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        Result(6, "No MIG-enabled devices found.\n", ""),
-        Result(0, "No MIG-enabled devices found.\n", ""),
-        Result(3, texts.PROFILES[: texts.PROFILES.index("|   0")] + "Failed to display: Not Supported\n", ""),
+        CommandResult(6, "No MIG-enabled devices found.\n", ""),
+        CommandResult(0, "No MIG-enabled devices found.\n", ""),
+        CommandResult(3, texts.PROFILES[: texts.PROFILES.index("|   0")] + "Failed to display: Not Supported\n", ""),
     ],
 )
 def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
@@ -183,7 +183,7 @@ def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
 
 def test_no_gpu():
     script = Script()
-    script.answers[QUERY] = Result(6, "No devices were found\n", "")
+    script.answers[QUERY] = CommandResult(6, "No devices were found\n", "")
     script.answers["-L"] = "No devices found.\n"
     driver = SmiBackend(script)
     driver.open()
@@ -195,27 +195,27 @@ def test_no_gpu():
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Result(9, texts.NO_DRIVER, ""), codes.DRIVER_NOT_LOADED),
+        (CommandResult(9, texts.NO_DRIVER, ""), codes.DRIVER_NOT_LOADED),
         (
-            Result(12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.\n", ""),
+            CommandResult(12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.\n", ""),
             codes.LIBRARY_NOT_FOUND,
         ),
         (
-            Result(18, "Failed to initialize NVML: Driver/library version mismatch\n", ""),
+            CommandResult(18, "Failed to initialize NVML: Driver/library version mismatch\n", ""),
             codes.LIB_RM_VERSION_MISMATCH,
         ),
-        (Result(255, "Unable to determine the number of GPUs", ""), codes.UNKNOWN),
-        (Result(15, "", ""), codes.GPU_IS_LOST),
-        (Result(-9, "", ""), codes.UNKNOWN),
-        (Result(0, "1, GPU-aaaa, 8.0, 1\n", ""), codes.UNKNOWN),
-        (Result(0, "0, GPU-aaaa, 8.0\n", ""), codes.UNKNOWN),
-        (Result(0, "0, GPU-aaaa, 8.0, 1\nUnable to determine\n", ""), codes.UNKNOWN),
+        (CommandResult(255, "Unable to determine the number of GPUs", ""), codes.UNKNOWN),
+        (CommandResult(15, "", ""), codes.GPU_IS_LOST),
+        (CommandResult(-9, "", ""), codes.UNKNOWN),
+        (CommandResult(0, "1, GPU-aaaa, 8.0, 1\n", ""), codes.UNKNOWN),
+        (CommandResult(0, "0, GPU-aaaa, 8.0\n", ""), codes.UNKNOWN),
+        (CommandResult(0, "0, GPU-aaaa, 8.0, 1\nUnable to determine\n", ""), codes.UNKNOWN),
     ],
 )
 def test_errors_on_opening(answer, code):
     script = Script()
     script.answers[QUERY] = answer
-    script.answers["-L"] = Result(answer.rc or 255, answer.out, "")
+    script.answers["-L"] = CommandResult(answer.rc or 255, answer.out, "")
     assert refusal(SmiBackend(script).open).code == code
 
 
@@ -223,14 +223,17 @@ LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the 
 
 
 @pytest.mark.parametrize(
-    "failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0, 2\n1, [GPU is lost], [GPU is lost], 2\n", "")]
+    "failure",
+    [CommandResult(15, LOST, ""), CommandResult(0, "0, GPU-aaaa, 8.0, 2\n1, [GPU is lost], [GPU is lost], 2\n", "")],
 )
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
 def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
     """A query of all GPUs then fails, but nvidia-smi lists and reads the others."""
     script = Script()
     script.answers[QUERY] = failure
-    script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
+    script.answers["-L"] = CommandResult(
+        15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", ""
+    )
     bus_id = re.search("<pci_bus_id>(.*?)</pci_bus_id>", texts.LOG).group(1).upper()
     for line in [line for line in script.answers if line.endswith(" -i GPU-aaaa")]:
         script.answers[line.replace("GPU-aaaa", bus_id)] = script.answers.pop(line)
@@ -255,19 +258,21 @@ NO_HANDLE = "Unable to determine the device handle for gpu : %s\n"
     ("query", "reason", "code"),
     [
         (
-            Result(4, "No devices were found. Please make sure /dev/nvidia* files are readable by current user.\n", ""),
+            CommandResult(
+                4, "No devices were found. Please make sure /dev/nvidia* files are readable by current user.\n", ""
+            ),
             "Insufficient Permissions",
             codes.NO_PERMISSION,
         ),
-        (Result(255, NO_HANDLE % "Unknown Error", ""), "Unknown Error", codes.UNKNOWN),
-        (Result(6, "No devices were found\n", ""), "Not Found", codes.NOT_FOUND),
+        (CommandResult(255, NO_HANDLE % "Unknown Error", ""), "Unknown Error", codes.UNKNOWN),
+        (CommandResult(6, "No devices were found\n", ""), "Not Found", codes.NOT_FOUND),
     ],
 )
 def test_gpus_that_cannot_be_accessed_are_listed_with_the_reason(query, reason, code):
     """An empty list would mean that the node has no GPU."""
     script = Script()
     script.answers[QUERY] = query
-    script.answers["-L"] = Result(query.rc, NO_HANDLE % reason * 2, "")
+    script.answers["-L"] = CommandResult(query.rc, NO_HANDLE % reason * 2, "")
     backend = SmiBackend(script)
     backend.open()
     backend.prefetch()
@@ -281,7 +286,9 @@ def test_gpus_that_nvidia_smi_leaves_out_are_listed_with_the_reason():
     """It skips GPUs that this user may not access, and exits with status 0."""
     script = Script()
     script.answers[QUERY] = "0, GPU-aaaa, 8.0, 2\n"
-    script.answers["-L"] = Result(4, texts.LIST.partition("GPU 1:")[0] + NO_HANDLE % "Insufficient Permissions", "")
+    script.answers["-L"] = CommandResult(
+        4, texts.LIST.partition("GPU 1:")[0] + NO_HANDLE % "Insufficient Permissions", ""
+    )
     script.answers["-q -x -i 0"] = script.answers["-q -x -i 00000001:00:00.0"] = texts.LOG
     script.answers["--query-gpu=compute_cap --format=csv,noheader -i 00000001:00:00.0"] = "8.0\n"
     backend = SmiBackend(script)
@@ -334,7 +341,7 @@ def test_error_texts_of_nvidia_smi_are_not_versions(driver, script, path, name):
 
 
 def test_mig_devices_without_gpu_instances_are_an_error(driver, script):
-    script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found", "")
+    script.answers["mig -lgi -i GPU-aaaa"] = CommandResult(6, "No GPU instances found: Not Found", "")
     assert "no GPU instance, but MIG devices" in str(refusal(driver.read, 0))
 
 
@@ -356,7 +363,7 @@ def test_mode_changes_have_an_activation_status(driver, script, enabled, text, s
     ("answer", "code"),
     [
         (texts.MODE_NOT_SUPPORTED, codes.NOT_SUPPORTED),  # with exit status 0
-        (Result(4, texts.MODE_NO_PERMISSION, ""), codes.NO_PERMISSION),
+        (CommandResult(4, texts.MODE_NO_PERMISSION, ""), codes.NO_PERMISSION),
         (texts.MODE_OFF, codes.UNKNOWN),  # the reverse
         ("All done.\n", codes.UNKNOWN),
     ],
@@ -391,10 +398,13 @@ def test_destroys(driver, script):
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Result(19, "Unable to destroy GPU instance ID  1 from GPU  0: In use by another client\n", ""), codes.IN_USE),
-        (Result(6, "No GPU instances found: Not Found\n", ""), codes.NOT_FOUND),
-        (Result(-9, "", ""), codes.UNKNOWN),
-        (Result(0, "", ""), codes.UNKNOWN),
+        (
+            CommandResult(19, "Unable to destroy GPU instance ID  1 from GPU  0: In use by another client\n", ""),
+            codes.IN_USE,
+        ),
+        (CommandResult(6, "No GPU instances found: Not Found\n", ""), codes.NOT_FOUND),
+        (CommandResult(-9, "", ""), codes.UNKNOWN),
+        (CommandResult(0, "", ""), codes.UNKNOWN),
     ],
 )
 def test_destroying_that_fails(driver, script, answer, code):
@@ -405,7 +415,7 @@ def test_destroying_that_fails(driver, script, answer, code):
 
 
 def test_creating_that_fails(driver, script):
-    script.answers["mig -cgi 9:4 -i GPU-aaaa"] = Result(
+    script.answers["mig -cgi 9:4 -i GPU-aaaa"] = CommandResult(
         23, "Unable to create a GPU instance on GPU  0 using profile 9:4: Insufficient Resources\n", ""
     )
     assert refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)).code == codes.INSUFFICIENT_RESOURCES
@@ -426,11 +436,11 @@ def test_compute_profiles_of_an_instance(driver, script):
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Result(255, texts.RESET_IN_USE, ""), codes.IN_USE),
-        (Result(3, "Resetting GPU 00000001:00:00.0 is not supported.\n", ""), codes.NOT_SUPPORTED),
-        (Result(4, "GPU reset unavailable: Insufficient Permissions\n", ""), codes.NO_PERMISSION),
-        (Result(255, texts.RESET_TOGETHER, ""), codes.RESET_TYPE_NOT_SUPPORTED),
-        (Result(0, "All done.\n", ""), codes.UNKNOWN),
+        (CommandResult(255, texts.RESET_IN_USE, ""), codes.IN_USE),
+        (CommandResult(3, "Resetting GPU 00000001:00:00.0 is not supported.\n", ""), codes.NOT_SUPPORTED),
+        (CommandResult(4, "GPU reset unavailable: Insufficient Permissions\n", ""), codes.NO_PERMISSION),
+        (CommandResult(255, texts.RESET_TOGETHER, ""), codes.RESET_TYPE_NOT_SUPPORTED),
+        (CommandResult(0, "All done.\n", ""), codes.UNKNOWN),
     ],
 )
 def test_resets_that_fail(driver, script, answer, code):
@@ -469,7 +479,7 @@ def install(monkeypatch, folder, script):
 
 def test_commands_run_in_the_c_locale_without_a_shell(monkeypatch, tmp_path):
     install(monkeypatch, tmp_path, '#!/bin/sh\nprintf "%s|%s|" "$LC_ALL" "$1"; cat; echo oops >&2; exit 3\n')
-    assert command.run(["nvidia-smi", "$(id) ; *"]) == Result(3, "C|$(id) ; *|", "oops\n")
+    assert command.run(["nvidia-smi", "$(id) ; *"]) == CommandResult(3, "C|$(id) ; *|", "oops\n")
 
 
 def test_a_hanging_command_times_out(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import CommandResult
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
@@ -41,7 +41,7 @@ class Node:
             "mig -lci " + BOTH: texts.COMPUTE_INSTANCES,
             "mig -lgi -i GPU-aaaa": texts.INSTANCES,
             "mig -lci -i GPU-aaaa": texts.COMPUTE_INSTANCES,
-            "mig -lgi -i GPU-bbbb": Result(6, "No GPU instances found: Not Found\n", ""),
+            "mig -lgi -i GPU-bbbb": CommandResult(6, "No GPU instances found: Not Found\n", ""),
             "mig -lcip": texts.COMPUTE_PROFILES,
             "mig -dgi -gi 1 -i GPU-aaaa": "Successfully destroyed GPU instance ID  1 from GPU  0\n",
             "-L": texts.LIST[: texts.LIST.index("  MIG 1g.10gb")],
@@ -59,7 +59,7 @@ class Node:
         answer = next(self.answers[each] for each in known if each in self.answers)
         if isinstance(answer, BackendError):
             raise answer
-        return answer if isinstance(answer, Result) else Result(0, answer, "")
+        return answer if isinstance(answer, CommandResult) else CommandResult(0, answer, "")
 
 
 @pytest.fixture
@@ -112,12 +112,12 @@ def test_the_result_is_discarded_on_the_first_change(node):
 @pytest.mark.parametrize(
     "line, answer",
     [
-        ("-q -x", Result(255, "Unable to determine the device handle for GPU0001:00:00.0: Unknown Error\n", "")),
+        ("-q -x", CommandResult(255, "Unable to determine the device handle for GPU0001:00:00.0: Unknown Error\n", "")),
         ("-q -x", "invalid XML"),
         ("-q -x", Node.log(GPU)),  # one is missing
-        ("mig -lgi " + BOTH, Result(6, "No GPU instances found: Not Found\n", "")),
+        ("mig -lgi " + BOTH, CommandResult(6, "No GPU instances found: Not Found\n", "")),
         ("mig -lgi " + BOTH, "not a table"),
-        ("mig -lci " + BOTH, Result(3, "Failed to display\n", "")),
+        ("mig -lci " + BOTH, CommandResult(3, "Failed to display\n", "")),
         # An instance was destroyed during the queries.
         ("mig -lci " + BOTH, texts.COMPUTE_INSTANCES.replace("|   0      1 ", "|   0      7 ")),
     ],
@@ -146,7 +146,7 @@ def test_a_changed_index_is_detected(node):
 
 def test_gpus_without_instances_are_queried_together_too(node):
     """As after a reboot or after all were destroyed; nvidia-smi then exits with a nonzero status."""
-    none = Result(6, "No GPU instances found: Not Found\n", "")
+    none = CommandResult(6, "No GPU instances found: Not Found\n", "")
     node.answers["-q -x"] = node.log(EMPTY + EMPTY.replace("GPU-aaaa", "GPU-bbbb"))
     node.answers.update({"mig -lgi " + BOTH: none, "mig -lgi -i GPU-aaaa": none})
     driver = driver_of(node)
@@ -156,7 +156,7 @@ def test_gpus_without_instances_are_queried_together_too(node):
 
 
 def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
-    lost = Result(255, "Unable to determine the device handle for GPU0001:00:00.0: GPU is lost\n", "")
+    lost = CommandResult(255, "Unable to determine the device handle for GPU0001:00:00.0: GPU is lost\n", "")
     node.answers.update({"-q -x": lost, "-q -x -i GPU-aaaa": lost})
     driver = driver_of(node)
     driver.prefetch()

@@ -12,7 +12,7 @@ import stat
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import CommandResult, missing
 from ansible_collections.gpufleet.node.plugins.module_utils._boot import access
 
 GROUP = grp.getgrgid(os.getgid()).gr_name
@@ -56,7 +56,7 @@ def test_a_missing_device_is_created_with_nvidia_modprobe(root):
     def run(argv):
         commands.append(list(argv))
         device.touch(0o400)
-        return Result(0, "", "")
+        return CommandResult(0, "", "")
 
     access.grant(GROUP, ["config"], str(root), run)
     assert commands == [["nvidia-modprobe", "-f", str(root / access.CONTROL / "config")]]

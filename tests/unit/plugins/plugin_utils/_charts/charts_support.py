@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import Plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import ChartPlan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
@@ -51,7 +51,7 @@ def plan(
     )
 
 
-def built(found: Planned) -> Plan:
+def built(found: Planned) -> ChartPlan:
     assert found.plan is not None, found.problems
     return found.plan
 

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.objects import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
@@ -50,6 +51,19 @@ def test_a_plan_of_the_operator() -> None:
     assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).values
     assert [each.definition["kind"] for each in built(found).objects] == ["Namespace"] and built(found).labels == []
     assert (built(found).plugin_labels, built(found).pending) == ([], {})
+
+
+def test_a_newer_release_of_the_chart_is_a_warning() -> None:
+    found = plan(own={"version": "v27.1.0", "values": {"driver": {"enable": False}, "cdi": {"enabled": True}}})
+    assert found.warnings == [
+        "gpu_operator_version is v27.1.0, which is newer than the releases that this version of the collection supports: "
+        "values are checked with the keys of the newest of them, 26.7",
+        "gpu_operator_values.driver.enable (did you mean enabled?) is unknown in gpu-operator 26.7: check that the chart "
+        "of v27.1.0 has it",
+    ]
+    assert built(found).values["driver"] == {"enable": False, "enabled": False}
+    (problem,) = problems(plan(own={"version": "v24.9.2"}))
+    assert problem.startswith("gpu_operator_version: this version of the collection does not support")
 
 
 def test_two_hosts_with_one_node() -> None:
@@ -315,8 +329,24 @@ def test_the_operator_gets_config_map_and_label() -> None:
     existing = {"metadata": {"resourceVersion": "7"}, "data": {"config.yaml": "mig-configs: {of-another-run: []}"}}
     (changed,) = written(plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}}), "ConfigMap")
     assert changed["metadata"]["resourceVersion"] == "7" and "of-another-run" in changed["data"]["config.yaml"]
+    existing["data"]["config.yaml"] = "mig-configs: ["
+    damaged = plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}})
+    (problem,) = problems(damaged)
+    assert problem.startswith("namespace gpu-operator: the ConfigMap gpufleet-mig-configs, which has")
     failed = configured(**{LABEL: name, STATE: "failed"})
     assert built(failed).retry == ["a"] and built(failed).labels == []
+
+
+def test_configurations_of_nodes_outside_the_play_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with --limit: the labels of all nodes of the cluster count."""
+    nodes = {"resources": [node("a"), node("z", **{LABEL: "of-z"})]}
+    existing = {"metadata": {}, "data": {"config.yaml": "mig-configs: {of-z: [], unused: []}"}}
+    cluster = {"nodes": nodes, "config_map": {"resources": [existing]}}
+    (before,) = written(plan(A, owner="operator", cluster=cluster), "ConfigMap")
+    monkeypatch.setattr(mig_configs, "_LIMIT", len(before["data"]["config.yaml"]) - 1)
+    (after,) = written(plan(A, owner="operator", cluster=cluster), "ConfigMap")
+    found = [set(yaml.safe_load(each["data"]["config.yaml"])["mig-configs"]) for each in (before, after)]
+    assert found[0] - found[1] == {"unused"} and "of-z" in found[1]
 
 
 @pytest.mark.parametrize(

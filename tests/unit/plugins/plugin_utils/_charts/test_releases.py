@@ -44,6 +44,8 @@ def plugin(release: str = "0.20", **given: t.Any) -> t.Tuple[ValueInputs, str]:
         ("gpu-operator", "v25.3.4", "25.3"),
         ("gpu-operator", "25.10.1", "25.10"),
         ("gpu-operator", "v26.7.0-rc.1", "26.7"),
+        ("gpu-operator", "v26.10.0", "26.7"),  # newer than all supported releases
+        ("gpu-operator", "v100.1.0", "26.7"),
         ("nvidia-device-plugin", "0.17.4", "0.17"),
     ],
 )
@@ -54,7 +56,8 @@ def test_releases(chart: str, version: str, release: str) -> None:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("v24.9.2", "does not support gpu-operator v24.9.2: use one of the releases 25.3, 25.10, 26.3"),
+        ("v24.9.2", "v24.9.2: use one of the releases 25.3, 25.10, 26.3, 26.7, or a newer one"),
+        ("v26.5.0", "does not support gpu-operator v26.5.0"),  # between two that are supported
         ("latest", '"latest" is not a version of the chart gpu-operator: give one such as %s.1' % OPERATOR[-1]),
         (26.7, "26.7 is not a version"),
         ("v26.7", "is not a version"),
@@ -277,6 +280,14 @@ def test_free_mappings_and_null_are_accepted() -> None:
 def test_keys_depend_on_the_release(release: str, refused: bool) -> None:
     found = operator_values.problems(*operator(release=release, values={"cdi": {"nriPluginEnabled": True}}))
     assert bool(found) is refused
+
+
+def test_a_newer_release_may_have_unknown_keys_but_no_wrong_types() -> None:
+    given: Data = {"driver": {"enable": True, "version": 580.95}, "drivr": {}}
+    (found,) = operator_values.problems(inputs("gpu_operator", "26.10", values=given)[0], "26.7")
+    assert found.startswith("gpu_operator_values.driver.version is 580.95: give a string")
+    unknown = inputs("device_plugin", "0.21", values={"migStrategi": "single"})
+    assert device_plugin_values.problems(unknown[0], "0.20") == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra_devices, evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import DeviceChange, EvictionOptions
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra_support import (
     PLUGIN,
     SMALL,
@@ -38,7 +38,7 @@ def host(*gpus: Data, **changes: t.Any) -> Host:
 
 def test_the_published_devices_are_those_of_the_newest_generation() -> None:
     found = [resource_slice("MIG-1"), resource_slice("MIG-2", generation=2), resource_slice("MIG-9", name="b")]
-    assert dra_devices.published(found, "a") == {"gpu-0-mig-mig-2": dra_devices.Device("MIG-2", SMALL)}
+    assert dra_devices.published(found, "a") == {"gpu-0-mig-mig-2": dra_devices.DraDevice("MIG-2", SMALL)}
 
 
 @pytest.mark.parametrize("found", [[], [resource_slice("MIG-1", name="b")], [resource_slice("MIG-1", count=2)]])
@@ -52,9 +52,9 @@ def test_a_gpu_in_mig_mode_is_published_only_through_its_mig_devices() -> None:
     """A GPU that is only on the PCI bus is not published either."""
     found = dra_devices.present(host(mig(0, "MIG-1"), mig(1), gpu(2, current=False), gpu(3, current=None)))
     assert found == [
-        dra_devices.Device("MIG-1", SMALL),
-        dra_devices.Device(gpu(2)["uuid"]),
-        dra_devices.Device(gpu(3)["uuid"]),
+        dra_devices.DraDevice("MIG-1", SMALL),
+        dra_devices.DraDevice(gpu(2)["uuid"]),
+        dra_devices.DraDevice(gpu(3)["uuid"]),
     ]
     assert dra_devices.present(host(unknown(None, None))) == []
 
@@ -147,7 +147,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
     pods = [user("one"), user("two"), user("web"), user("elsewhere")]
 
     def evicted(which: str, *changed: str) -> t.List[str]:
-        found = evictions.pods_to_evict(pods, EvictionOptions(which), Change(changed, held))[0]
+        found = evictions.pods_to_evict(pods, EvictionOptions(which), DeviceChange(changed, held))[0]
         return [each["metadata"]["name"] for each in found]
 
     assert evicted("gpu") == ["one", "two"]
@@ -157,7 +157,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
 
 def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
     held = dra_devices.claimed([claim("mig-1")], {}, "a")
-    assert evictions.pods_to_evict([user("train")], EvictionOptions("affected"), Change([], held))[0]
+    assert evictions.pods_to_evict([user("train")], EvictionOptions("affected"), DeviceChange([], held))[0]
 
 
 def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:

@@ -11,15 +11,15 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import DeviceChange, EvictionOptions
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import user
 
 Data = t.Dict[str, t.Any]
-NOTHING = Change([], {})
+NOTHING = DeviceChange([], {})
 DEFAULT = EvictionOptions()
 
 
-def names(pods: t.Iterable[Data], options: EvictionOptions = DEFAULT, change: Change = NOTHING) -> t.List[str]:
+def names(pods: t.Iterable[Data], options: EvictionOptions = DEFAULT, change: DeviceChange = NOTHING) -> t.List[str]:
     return [each["metadata"]["name"] for each in evictions.pods_to_evict(pods, options, change)[0]]
 
 
@@ -55,16 +55,16 @@ def test_other_resources_of_nvidia_are_not_gpus(pods: str) -> None:
     network["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/hostdev": "1"}}
     memory["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpumem": "80Gi"}}
     both["spec"]["containers"][0]["resources"]["limits"].update({"nvidia.com/hostdev": "1", "nvidia.com/gpumem": "1M"})
-    change = Change(None, {"network": set(), "memory": set()})
+    change = DeviceChange(None, {"network": set(), "memory": set()})
     assert names([network, memory, both], EvictionOptions(pods), change) == ["both"]
 
 
 def test_only_pods_whose_devices_change() -> None:
     pods = [user("web"), user("kept", 1), user("lost", 1), user("new", 1)]
     allocated = {"kept": {"MIG-1"}, "lost": {"MIG-2"}}
-    assert names(pods, EvictionOptions("affected"), Change({"MIG-2", "GPU-1"}, allocated)) == ["lost", "new"]
+    assert names(pods, EvictionOptions("affected"), DeviceChange({"MIG-2", "GPU-1"}, allocated)) == ["lost", "new"]
     # If the devices are unknown, all may be affected.
-    assert names(pods, EvictionOptions("affected"), Change({"MIG-2"}, None)) == ["kept", "lost", "new"]
+    assert names(pods, EvictionOptions("affected"), DeviceChange({"MIG-2"}, None)) == ["kept", "lost", "new"]
 
 
 def checkpoint(*entries: Data) -> str:
@@ -115,4 +115,4 @@ def test_the_devices_that_a_plan_changes() -> None:
 def test_devices_of_unknown_gpus() -> None:
     assert evictions.devices_changed([planned()], []) is None
     assert evictions.devices_changed([planned()], [{"uuid": "GPU-1", "mig": {"devices": None}}]) is None
-    assert names([user("train", 1)], EvictionOptions("affected"), Change(None, {"train": set()})) == ["train"]
+    assert names([user("train", 1)], EvictionOptions("affected"), DeviceChange(None, {"train": set()})) == ["train"]

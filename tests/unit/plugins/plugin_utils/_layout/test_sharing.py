@@ -181,7 +181,7 @@ def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> No
     assert not plan(host({}), role=role, own=own, cluster=shares).problems["a"]
 
 
-def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
+def test_configurations_are_kept_because_other_nodes_may_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     other = node("z", **{LABEL: "gpufleet-other"})
     former = {"gpufleet-other": "kept", "gpufleet-unused": "kept"}  # a run may be about to label a node with the second
     existing = {"resources": [{"metadata": {}, "data": former}]}
@@ -190,6 +190,11 @@ def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     (config_map,) = written(found, "ConfigMap")
     assert config_map["data"] == {"default": "version: v1\n", **former}
     assert releases.value_at(built(found).values, "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
+    monkeypatch.setattr(mig_configs, "_LIMIT", 19)
+    (config_map,) = written(plan(host({}), cluster=cluster), "ConfigMap")
+    assert config_map["data"] == {"default": "version: v1\n", "gpufleet-other": "kept", "gpufleet-unused": None}
+    (problem,) = problems(plan(host(slices()), cluster=cluster))
+    assert problem.startswith("namespace gpu-operator: the ConfigMap gpufleet-device-plugin-configs would exceed")
 
 
 def test_the_label_of_another_owner_is_not_replaced() -> None:

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
 from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.facts import gather
-from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.installation import Installation
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.installation import DriverInstallation
 from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.node import (
     FabricManager,
     KernelModule,
@@ -37,7 +37,7 @@ class FakeNode:
         self.gpus = lambda: None if gpus is None else tuple(gpus)
         self.kernel_module = lambda: kernel
         self.packages = lambda: None if packages is None else tuple(packages)
-        self.installation = lambda: Installation("packages", ("nvidia-dkms-580",))
+        self.installation = lambda: DriverInstallation("packages", ("nvidia-dkms-580",))
         self.device_files = lambda bus_id, gi, ci: ["%s/gi%d/ci%d" % (bus_id, gi, ci)]
         self.secure_boot = lambda: "disabled"
         self.fabric_manager = lambda: FabricManager(True, True, False)

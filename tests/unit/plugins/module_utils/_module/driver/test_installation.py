@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.installation import Installation
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.installation import DriverInstallation
 from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.node import KernelModule, NodeReader
 
 Answer = t.Optional[t.Tuple[int, str]]
 
 DPKG = "ii  libnvidia-compute-580 580.95.05-0ubuntu1\nii  nvidia-dkms-580-open 580.95.05-0ubuntu1\n"
-PACKAGES = Installation("packages", ("libnvidia-compute-580", "nvidia-dkms-580-open"))
+PACKAGES = DriverInstallation("packages", ("libnvidia-compute-580", "nvidia-dkms-580-open"))
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"
 
 
@@ -47,18 +47,18 @@ def library(root: Path, path: str = LIBRARY) -> None:
 @pytest.mark.parametrize("path", ["/var/lib/nvidia/log", "/usr/bin/nvidia-uninstall"])
 def test_files_of_nvidias_installer(tmp_path: Path, path: str) -> None:
     touch(tmp_path, path)
-    assert node(tmp_path, (0, DPKG)).installation() == Installation("run_file", (path,))
+    assert node(tmp_path, (0, DPKG)).installation() == DriverInstallation("run_file", (path,))
 
 
 def test_the_log_of_a_removed_driver_is_no_evidence(tmp_path: Path) -> None:
     touch(tmp_path, "/var/log/nvidia-installer.log")
-    assert node(tmp_path, (1, "")).installation() == Installation("none")
+    assert node(tmp_path, (1, "")).installation() == DriverInstallation("none")
 
 
 def test_a_driver_that_the_machines_image_mounts(tmp_path: Path) -> None:
     path = "/usr/local/nvidia/lib64/libcuda.so.580.95.05"
     library(tmp_path, path)
-    assert node(tmp_path, (1, "")).installation() == Installation("files", (path,))
+    assert node(tmp_path, (1, "")).installation() == DriverInstallation("files", (path,))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_driver_that_the_machines_image_mounts(tmp_path: Path) -> None:
 )
 def test_packages_that_are_not_the_roles(tmp_path: Path, dpkg: str, rpm: str, expected: t.Tuple[str, str]) -> None:
     found = node(tmp_path, (0, dpkg + "\n") if dpkg else None, (0, rpm + "\n") if rpm else None)
-    assert found.installation() == Installation(expected[0], expected[1:])
+    assert found.installation() == DriverInstallation(expected[0], expected[1:])
 
 
 @pytest.mark.parametrize("dpkg", ["ii  nvidia-linux-grid-580 580.178.04\n", ""])
@@ -90,18 +90,18 @@ def test_a_vgpu_driver_has_a_kernel_module_of_unknown_flavour(tmp_path: Path, dp
     [
         ((0, 127), PACKAGES),
         ((1, 0), PACKAGES),  # a node with the commands of both package managers
-        ((1, 127), Installation("files", (LIBRARY,))),
-        ((1, 1), Installation("files", (LIBRARY,))),
-        ((2, 127), Installation(None)),
-        ((127, 127), Installation(None)),
+        ((1, 127), DriverInstallation("files", (LIBRARY,))),
+        ((1, 1), DriverInstallation("files", (LIBRARY,))),
+        ((2, 127), DriverInstallation(None)),
+        ((127, 127), DriverInstallation(None)),
     ],
 )
-def test_libraries_without_a_package(tmp_path: Path, owner: t.Sequence[int], expected: Installation) -> None:
+def test_libraries_without_a_package(tmp_path: Path, owner: t.Sequence[int], expected: DriverInstallation) -> None:
     library(tmp_path)
     assert node(tmp_path, (0, DPKG), owner=owner).installation() == expected
 
 
 def test_packages_or_nothing(tmp_path: Path) -> None:
     assert node(tmp_path, (0, DPKG)).installation() == PACKAGES
-    assert node(tmp_path, (1, "ii  nvidia-container-toolkit 1.18.0-1\n")).installation() == Installation("none")
-    assert node(tmp_path, (2, "")).installation() == Installation(None)
+    assert node(tmp_path, (1, "ii  nvidia-container-toolkit 1.18.0-1\n")).installation() == DriverInstallation("none")
+    assert node(tmp_path, (2, "")).installation() == DriverInstallation(None)
