@@ -62,8 +62,6 @@ def test_a_newer_release_of_the_chart_is_a_warning() -> None:
         "of v27.1.0 has it",
     ]
     assert built(found).values["driver"] == {"enable": False, "enabled": False}
-    (problem,) = problems(plan(own={"version": "v24.9.2"}))
-    assert problem.startswith("gpu_operator_version: this version of the collection does not support")
 
 
 def test_two_hosts_with_one_node() -> None:
