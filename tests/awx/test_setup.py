@@ -217,7 +217,7 @@ def test_objects_of_others_are_not_changed(empty: Site, resource: str, fields: s
 def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Site) -> None:
     group = site.awx.one("instance_groups", max_concurrent_jobs=1, is_container_group=True)
     templates = site.awx.objects["job_templates"].values()
-    assert len(templates) == 7
+    assert len(templates) == 8
     for template in templates:
         assert site.awx.linked(template, "instance_groups") == [group["name"]]
         assert template["prevent_instance_group_fallback"]  # another group would run the job at the same time
