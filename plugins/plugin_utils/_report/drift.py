@@ -49,7 +49,9 @@ def _unreadable(host: HostReport) -> list[Problem]:
         found.append(Problem("unreadable", "neither the driver nor the PCI bus can be read"))
     for gpu in host.gpus or ():
         if gpu.get("problem"):
-            found.append(Problem("unreadable", _sentence(gpu["problem"]), gpu["index"]))
+            # Without its index, GPUs with the same problem have the same text.
+            text = _sentence(gpu["problem"]).replace("GPU %s: " % gpu["index"], "")
+            found.append(Problem("unreadable", text, gpu["index"]))
         elif gpu["index"] is None and not driver:
             text = "%s is on the PCI bus, but the driver does not list it" % gpu.get("pci_bus_id")
             found.append(Problem("unreadable", text))

@@ -32,7 +32,7 @@ def write(report: Report, previous: Report | None, path: str, check_mode: bool) 
         try:
             page_path.parent.mkdir(parents=True, exist_ok=True)
             _replace(data_path, json.dumps(content, indent=1, sort_keys=True, default=str) + "\n")
-            _replace(page_path, page.render(report, gpus, summary, previous))
+            _replace(page_path, page.render(report, gpus, summary, previous, data_path.name))
         except OSError as error:
             raise Refusal("the report cannot be written to %s: %s. Set report_path" % (path, error)) from None
     return {"changed": changed, "page": str(page_path), "data": str(data_path), "totals": summary}

@@ -34,12 +34,18 @@
     element,
     name: element.querySelector("h3").firstChild.textContent.trim(),
     problems: Number(element.dataset.problems),
+    severity: Number(element.dataset.severity),
+    unread: element.dataset.unread?.split("\n"), // boards that the inventory names
     gpus: [...element.querySelectorAll(".gpu")].map((gpu) => ({
       element: gpu, use: gpu.dataset.use.split(" "), board: gpu.dataset.board, bad: "bad" in gpu.dataset,
       idle: gpu.querySelectorAll(".map svg.idle").length, text: null,
     })),
     text: null,
   }));
+  for (const host of hosts) {
+    host.bad = host.gpus.some((gpu) => gpu.bad);
+    host.unknown = Boolean(host.unread) || host.gpus.some((gpu) => gpu.use.includes("unknown"));
+  }
   const text = (item, element) => (item.text ??= element().map((each) => each.textContent).join(" ").toLowerCase());
   const rows = [...document.querySelectorAll("table.filtered tbody tr")];
   const search = byId("search"), use = byId("use"), board = byId("board"), order = byId("order"), only = byId("only");
@@ -54,11 +60,12 @@
       let some = 0;
       for (const gpu of host.gpus) {
         const fits = (!use.value || gpu.use.includes(use.value)) && (!board.value || gpu.board === board.value) &&
-          (!only.checked || gpu.bad || host.problems > 0) && (whole || has(own + " " + text(gpu, () => [gpu.element])));
+          (!only.checked || gpu.bad || (host.problems > 0 && !host.bad)) && (whole || has(own + " " + text(gpu, () => [gpu.element])));
         gpu.element.hidden = !fits;
         some += fits;
       }
-      const alone = host.gpus.length === 0 && whole && !use.value && !board.value && (!only.checked || host.problems > 0);
+      const unread = host.unread && (!use.value || use.value === "unknown") && (!board.value || host.unread.includes(board.value));
+      const alone = host.gpus.length === 0 && whole && (unread || (!use.value && !board.value)) && (!only.checked || host.problems > 0);
       host.element.hidden = !some && !alone;
       shownHosts += !host.element.hidden;
       shownGpus += some;
@@ -69,8 +76,9 @@
   }
 
   function sort() {
-    const idle = (host) => host.gpus.reduce((sum, gpu) => sum + gpu.idle, 0);
-    const key = { name: () => 0, problems: (host) => -host.problems, idle: (host) => -idle(host) }[order.value];
+    // Hosts whose idle instances are unknown may have some: they are between those that have some and those that have none.
+    const idle = (host) => host.gpus.reduce((sum, gpu) => sum + gpu.idle, 0) || (host.unknown ? 0.5 : 0);
+    const key = { name: () => 0, problems: (host) => -1e6 * host.severity - host.problems, idle: (host) => -idle(host) }[order.value];
     const keyed = hosts.map((host, number) => [key(host), number, host.element]);
     keyed.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     byId("hosts").append(...keyed.map((each) => each[2]));
@@ -80,6 +88,14 @@
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 120); });
   for (const control of [use, board, only]) control.addEventListener("change", filter);
   order.addEventListener("change", sort);
+  // A link to a host or GPU that the filters hide clears them.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link || !byId(link.hash.slice(1))?.closest("[hidden]")) return;
+    for (const control of [search, use, board]) control.value = "";
+    only.checked = false;
+    filter();
+  });
   const form = document.querySelector(".tools");
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = false;

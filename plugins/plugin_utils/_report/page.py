@@ -12,7 +12,9 @@ import base64
 import hashlib
 import re
 import typing as t
+from collections import Counter
 from pathlib import Path
+from urllib.parse import quote
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -46,6 +48,7 @@ CHANGES = {
     "resolved": "resolved since",
 }
 MARKS = {slices.BUSY: "\u25cf", slices.IDLE: "\u25cb", slices.UNKNOWN: "?"}  # meaning without colour
+_NAMED = " (named by the inventory)"
 _FEW = 6  # places of a problem that are shown at once
 _MODES = {"on": "MIG on", "off": "MIG off", "unsupported": "no MIG", "unknown": "MIG state unknown"}
 
@@ -57,6 +60,11 @@ class Row(t.NamedTuple):
     uses: str  # of its slices
     problems: t.Sequence[Problem]
     desired: t.Optional[t.Sequence[Slice]]  # if the layout differs
+    named: t.Optional[str]  # the board of the inventory, if that of the GPU is unknown
+
+    @property
+    def board(self) -> str:
+        return self.named or self.map.board
 
 
 class Group(t.NamedTuple):
@@ -64,11 +72,7 @@ class Group(t.NamedTuple):
 
     kind: str
     text: str
-    where: t.Sequence[tuple[t.Any, t.Optional[int]]]  # sections, and indices of GPUs
-
-    @property
-    def hosts(self) -> int:
-        return len({section.number for section, _gpu in self.where})
+    where: t.Sequence[tuple[t.Any, t.Sequence[int]]]  # sections, and indices of GPUs
 
 
 class Section(t.NamedTuple):
@@ -83,11 +87,25 @@ class Section(t.NamedTuple):
     @property
     def boards(self) -> str:
         """Such as 8 x A100-80GB."""
-        names = [row.map.board for row in self.rows]
-        return ", ".join("%d \u00d7 %s" % (names.count(name), name) for name in dict.fromkeys(names))
+        names = Counter(row.board + _NAMED * bool(row.named) for row in self.rows)
+        return ", ".join("%d \u00d7 %s" % (count, name) for name, count in names.items())
+
+    @property
+    def unread_boards(self) -> t.Sequence[str]:
+        """Of a host whose GPUs are unknown: those of the inventory."""
+        return list(dict.fromkeys(_models(self.host) or [slices.UNKNOWN])) if self.host.gpus is None else []
+
+    @property
+    def severity(self) -> str:
+        """That of its gravest problem; empty without problems."""
+        kinds = {problem.kind for problem in self.host.problems}
+        return next((severity for kind, (_name, severity) in KINDS.items() if kind in kinds), "")
 
 
-def render(report: Report, gpus: t.Mapping[str, t.Sequence[Map]], totals: Data, previous: Report | None) -> str:
+def render(
+    report: Report, gpus: t.Mapping[str, t.Sequence[Map]], totals: Data, previous: Report | None, data: str
+) -> str:
+    """The page. ``data`` is the name of the JSON file beside it."""
     sections = [_section(number, name, report.hosts[name], gpus[name]) for number, name in enumerate(_ordered(gpus))]
     style, script = colours.css() + _text("page.css"), _text("page.js")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
@@ -100,7 +118,9 @@ def render(report: Report, gpus: t.Mapping[str, t.Sequence[Map]], totals: Data, 
         short=short,
         percent=percent,
         few=_FEW,
+        named=_NAMED,
     )
+    environment.filters["counted"] = counted
     return environment.from_string(_text("page.html.j2")).render(
         report=report,
         totals=totals,
@@ -108,8 +128,13 @@ def render(report: Report, gpus: t.Mapping[str, t.Sequence[Map]], totals: Data, 
         number_of={section.name: section.number for section in sections},
         groups=_groups(sections),
         previous=previous,
+        data=quote(data),
         changes=None if previous is None else _sorted_changes(changes(previous, report)),
         use={each: sum(row[each] for row in totals["profiles"]) for each in MARKS},
+        boards=sorted(
+            {board for each in sections for board in (*(row.board for row in each.rows), *each.unread_boards)}
+        ),
+        unknown_use=_unknown_use(sections, totals),
         out_of_service=_out_of_service(report),
         notes=_notes(report),
         nodes=_nodes(report),
@@ -139,16 +164,31 @@ def _ordered(names: t.Iterable[str]) -> list[str]:
 
 def _section(number: int, name: str, host: HostReport, gpus: t.Sequence[Map]) -> Section:
     shown = {gpu.index for gpu in gpus if gpu.index is not None}
+    boards = _named_boards(host, gpus)
     rows = [
-        _row(gpu, [each for each in host.problems if each.gpu is not None and each.gpu == gpu.index]) for gpu in gpus
+        _row(gpu, [each for each in host.problems if each.gpu is not None and each.gpu == gpu.index], boards)
+        for gpu in gpus
     ]
     return Section(number, name, host, rows, [each for each in host.problems if each.gpu not in shown])
 
 
-def _row(gpu: Map, problems: t.Sequence[Problem]) -> Row:
+def _named_boards(host: HostReport, gpus: t.Sequence[Map]) -> dict[int, str]:
+    """The boards of gpu_node_boards by index of the GPU; empty if it names more or fewer."""
+    indices = sorted(gpu.index for gpu in gpus if gpu.index is not None)
+    models = _models(host)
+    return dict(zip(indices, models, strict=True)) if len(indices) == len(models) else {}
+
+
+def _models(host: HostReport) -> list[str]:
+    """Those of gpu_node_boards, which can also be products."""
+    return [str((slices.board_of(name) or {"model": name})["model"]) for name in host.boards or ()]
+
+
+def _row(gpu: Map, problems: t.Sequence[Problem], boards: t.Mapping[int, str]) -> Row:
     uses = " ".join(dict.fromkeys(each.use for each in gpu.slices)) or slices.UNKNOWN * gpu.unreadable
     desired = next((each.desired for each in problems if each.desired is not None), None)
-    return Row(gpu, uses, problems, None if desired is None else _desired(desired, gpu.units))
+    named = boards.get(gpu.index) if gpu.index is not None and gpu.board == slices.UNKNOWN else None
+    return Row(gpu, uses, problems, None if desired is None else _desired(desired, gpu.units), named)
 
 
 def _desired(rows: t.Sequence[Data], units: int) -> list[Slice]:
@@ -160,11 +200,15 @@ def _desired(rows: t.Sequence[Data], units: int) -> list[Slice]:
 def _groups(sections: t.Sequence[Section]) -> list[Group]:
     """All problems, each text once: the gravest kind first, then that of most hosts."""
     order = list(KINDS)
-    found: dict[tuple[str, str], list[tuple[Section, int | None]]] = {}
+    found: dict[tuple[str, str], dict[int, list[int]]] = {}
     for section in sections:
         for problem in section.host.problems:
-            found.setdefault((problem.kind, problem.text), []).append((section, problem.gpu))
-    groups = [Group(kind, text, where) for (kind, text), where in found.items()]
+            gpus = found.setdefault((problem.kind, problem.text), {}).setdefault(section.number, [])
+            gpus.extend([] if problem.gpu is None else [problem.gpu])
+    groups = [
+        Group(kind, text, [(sections[number], gpus) for number, gpus in where.items()])
+        for (kind, text), where in found.items()
+    ]
     return sorted(groups, key=lambda group: (order.index(group.kind), -len(group.where)))
 
 
@@ -183,11 +227,23 @@ def _notes(report: Report) -> list[str]:
     return ["Nodes of the cluster with GPUs that are not in the inventory: %s" % ", ".join(others)] if others else []
 
 
-def _out_of_service(report: Report) -> int | None:
-    """The number of hosts; None if a cluster that could show more cannot be read."""
-    if report.cluster is not None and report.cluster.error:
-        return None
-    return sum(any(each.kind == "service" for each in host.problems) for host in report.hosts.values())
+def _unknown_use(sections: t.Sequence[Section], totals: Data) -> str:
+    """The GPUs whose instances are in no total; empty if there are none."""
+    hosts = sum(section.host.gpus is None or any(row.map.unreadable for row in section.rows) for section in sections)
+    if not hosts:
+        return ""
+    named = totals["gpus_named"]
+    gpus = "GPUs" if named is None else counted(totals["gpus_unread"] + named, "GPU")
+    return "%s of %s unknown" % (gpus, counted(hosts, "host"))
+
+
+def _out_of_service(report: Report) -> tuple[str, str]:
+    """The number of hosts, which only a cluster can show completely, and the reason or the number of nodes."""
+    found = sum(any(each.kind == "service" for each in host.problems) for host in report.hosts.values())
+    if report.cluster is not None and not report.cluster.error:
+        return str(found), "of %s" % counted(len(report.cluster.nodes), "GPU node")
+    reason = "no cluster configured" if report.cluster is None else "cluster cannot be read"
+    return "at least %d" % found if found else "unknown", reason
 
 
 def _nodes(report: Report) -> list[tuple[str, Data]]:
@@ -201,10 +257,10 @@ def _nodes(report: Report) -> list[tuple[str, Data]]:
     return sorted(((name, nodes[name]) for name in _ordered(nodes)), key=lambda pair: matches(pair[1]))
 
 
-def label(gpu: Map) -> str:
-    """The map in words, for screen readers."""
+def label(gpu: Map, problems: t.Sequence[Problem]) -> str:
+    """The map in words, for screen readers. The page shows problems below it."""
     if gpu.unreadable:
-        return "unknown: %s" % gpu.note
+        return "unknown" if problems else "unknown: %s" % gpu.note
     parts = ["%s at %d:%d %s" % (each.profile, each.start, each.size, each.use) for each in gpu.slices]
     return "%s. %s" % (_MODES[gpu.mode], "; ".join(parts) or "no instances")
 
@@ -212,6 +268,10 @@ def label(gpu: Map) -> str:
 def short(profile: str) -> str:
     """A profile for a narrow cell: without its memory."""
     return re.sub(r"\.\d+gb", "", profile)
+
+
+def counted(number: int, noun: str) -> str:
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
 
 
 def percent(part: float, whole: float) -> str:

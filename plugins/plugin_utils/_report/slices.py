@@ -59,13 +59,13 @@ def of_host(host: HostReport, cluster: ClusterReport | None) -> list[Map]:
 
 def _map(gpu: Data, pods: t.Mapping[str, str]) -> Map:
     mig = gpu["mig"]
-    board = _board(gpu)
+    board = board_of(gpu.get("pci_device_id"), gpu.get("name"))
     out = Map(
         index=gpu["index"],
         uuid=str(gpu.get("uuid") or ""),
         bus_id=str(gpu.get("pci_bus_id") or ""),
         product=str(gpu.get("name") or ""),
-        board=board["model"] if board else str(gpu.get("name") or "unknown"),
+        board=board["model"] if board else str(gpu.get("name") or UNKNOWN),
         mode=_mode(mig),
         units=int((board or {}).get("memory_units") or 0),
     )
@@ -122,9 +122,9 @@ def _user(process: Data, pods: t.Mapping[str, str]) -> str:
     return "%s in pod %s" % (name, pods.get(str(uid), uid))
 
 
-def _board(gpu: Data) -> Data | None:
-    """The data of the board, by PCI device id or product; None if it is unknown."""
-    for name in (gpu.get("pci_device_id"), gpu.get("name")):
+def board_of(*names: object) -> Data | None:
+    """The data of the board with one of these names, such as its PCI device id; None if it is unknown."""
+    for name in names:
         if name:
             try:
                 return layout_boards.data(str(name))

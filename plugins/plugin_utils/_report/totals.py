@@ -34,6 +34,7 @@ def totals(report: Report, gpus: t.Mapping[str, t.Sequence[Map]]) -> Data:
         "hosts_with_problems": sum(bool(host.problems) for host in report.hosts.values()),
         "gpus": sum(map(len, gpus.values())),
         "gpus_unread": sum(each.unreadable for found in gpus.values() for each in found),
+        "gpus_named": _named(report),
         "boards": _boards(gpus),
         "profiles": _profiles(gpus),
         "drivers": _versions(map(driver_version, report.hosts.values())),
@@ -41,6 +42,12 @@ def totals(report: Report, gpus: t.Mapping[str, t.Sequence[Map]]) -> Data:
         "resources": _resources(report),
         "problems": dict(Counter(problem.kind for host in report.hosts.values() for problem in host.problems)),
     }
+
+
+def _named(report: Report) -> int | None:
+    """The GPUs that gpu_node_boards names for hosts that cannot be read; None if one of these hosts has no boards."""
+    unread = [host.boards for host in report.hosts.values() if host.gpus is None]
+    return None if None in unread else sum(map(len, filter(None, unread)))
 
 
 def _boards(gpus: t.Mapping[str, t.Sequence[Map]]) -> list[Data]:

@@ -92,9 +92,13 @@ def test_problems_are_found_and_resolved():
 def test_the_page_shows_changes_since_the_former_report():
     before, after = report(read("a"), read("c")), report(read("a"), read("b"))
     gpus = maps(after)
-    html = page.render(after, gpus, totals(after, gpus), before._replace(created="2026-11-01T00:00:00Z"))
+
+    def render(previous):
+        return page.render(after, gpus, totals(after, gpus), previous, "report.json")
+
+    html = render(before._replace(created="2026-11-01T00:00:00Z"))
     assert "Changes since 2026-11-01 00:00:00 UTC" in html
     assert html.count("it was added") == html.count("it was removed") == 1
-    assert "Nothing has changed" in page.render(after, gpus, totals(after, gpus), after)
-    assert "Changes since" not in page.render(after, gpus, totals(after, gpus), None)
+    assert "Nothing has changed" in render(after)
+    assert "Changes since" not in render(None)
     assert set(page.CHANGES) >= {each.kind for each in compare.changes(before, after)}

@@ -11,6 +11,8 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -77,7 +79,7 @@ class Page(HTMLParser):
 
 def html(found, previous=None):
     gpus = maps(found)
-    return page.render(found, gpus, totals(found, gpus), previous)
+    return page.render(found, gpus, totals(found, gpus), previous, "report.json")
 
 
 def shown(found, previous=None):
@@ -101,7 +103,7 @@ def test_the_page_shows_everything_without_scripts():
         "train (PID 7)",
         "MIG-2-0",
         "No cluster configured",
-        "Without the GPUs of 1 hosts, which are unknown",
+        "Without the GPUs of 1 host, which are unknown.",
         "It has no GPUs",
         "Driver, toolkit and GPUs are unknown",
     ):
@@ -134,8 +136,9 @@ def test_hosts_are_in_natural_order_and_links_lead_to_them():
     found = shown(FLEET)
     assert re.findall(r"<h3>(\w+)", html(FLEET)) == ["down", "gpu2", "gpu10", "none"]
     targets = {attributes["id"] for _tag, attributes in found.elements if "id" in attributes}
-    links = {attributes["href"] for attributes in found.attributes("a")}
+    links = {attributes["href"] for attributes in found.attributes("a")} - {"report.json"}
     assert links and all(each.startswith("#") and each[1:] in targets for each in links)
+    assert {"#gpu-2-1", "#host-0"} <= links  # a problem of a GPU, and one of a host
 
 
 def test_slices_have_place_use_and_words():
@@ -148,7 +151,6 @@ def test_slices_have_place_use_and_words():
     assert (lost.unreadable, lost.slices, lost.mode) == (True, (), "unknown")
     labels = [attributes.get("aria-label") for attributes in shown(FLEET).attributes("svg")]
     assert "MIG on. 1g.10gb at 0:1 idle; 1g.10gb at 1:1 idle; 3g.40gb at 4:4 busy" in labels
-    assert any(str(label).startswith("unknown: nvmlDeviceGetHandleByIndex") for label in labels)
     assert any(str(label).startswith("Layout of the inventory: ") for label in labels)
     assert '<svg class="busy" x="50%" width="50%"' in html(FLEET)
 
@@ -211,6 +213,88 @@ def hostile(index):
     )
 
 
+def test_without_a_cluster_the_number_of_hosts_out_of_service_is_no_more_than_known():
+    assert "Out of service unknown no cluster configured" in shown(report(read())).text
+    assert "Out of service at least 1 no cluster configured" in shown(report(read(result=state(drained=True)))).text
+    found = {"gpu1": read()}
+    fleet = build.report(found, build.cluster(found, [[node("gpu1", {})], []], cluster_view.Settings()))
+    assert "Out of service 0 of 1 GPU node" in shown(fleet).text
+
+
+DOWN = {"unreachable": True, "msg": "timed out"}
+TWO_LOST = state(
+    *({**LOST, "index": index, "problem": "GPU_IS_LOST (GPU %d: lost). Reboot" % index} for index in (0, 1))
+)
+
+
+@pytest.mark.parametrize(
+    ("boards", "named", "gpus", "use"),
+    [
+        ([["A100-80GB"] * 8, ["T4"]], 9, "9 more in the inventory, of 2 unread hosts", "? 11 GPUs of 3 hosts unknown"),
+        ([["A100-80GB"] * 8, []], None, "those of 2 hosts unknown", "? GPUs of 3 hosts unknown"),
+        ([], 0, "2 cannot be read Instances", "? 2 GPUs of 1 host unknown"),
+    ],
+    ids=["boards of all unread hosts", "of one", "no unread host"],
+)
+def test_gpus_that_cannot_be_read_are_counted_beside_the_totals(boards, named, gpus, use):
+    unread = [read("down%d" % number, DOWN, gpu_node_boards=each) for number, each in enumerate(boards)]
+    fleet = report(read("lost", TWO_LOST), *unread)
+    assert totals(fleet, maps(fleet))["gpus_named"] == named
+    text = shown(fleet).text
+    assert gpus in text and use in text
+    assert "Without the instances of 2 GPUs that cannot be read." in text
+
+
+def test_gpus_with_the_same_problem_are_one_row_with_a_link_to_each():
+    html_ = html(report(read("a", TWO_LOST), read("b", TWO_LOST)))
+    (row,) = re.findall(r'<tr role="row"><th scope="row".*?</tr>', html_)
+    assert "GPU_IS_LOST (lost). Reboot" in row and ">2<" in row
+    assert re.findall(r'href="#(gpu-\d-\d)"[^>]*>([^<]*)', row) == [
+        ("gpu-0-0", "a GPU 0"),
+        ("gpu-0-1", "1"),
+        ("gpu-1-0", "b GPU 0"),
+        ("gpu-1-1", "1"),
+    ]
+    assert "Hosts with problems 2 \u25b2 1 problem " in Page(html_).text
+
+
+def test_boards_that_are_unknown_are_those_of_the_inventory_and_can_be_selected():
+    nameless = [{**LOST, "index": index, "name": None, "pci_device_id": None} for index in (1, 0)]
+    fleet = report(
+        read("a", state(*nameless), gpu_node_boards=["A100-80GB", "H100-80GB"]),
+        read("b", state(*nameless), gpu_node_boards=["A100-80GB"]),
+        read("c", DOWN, gpu_node_boards=["L4", "L4", "T4"]),
+        read("d", DOWN),
+    )
+    found = shown(fleet)
+    assert (
+        "1 \u00d7 H100-80GB (named by the inventory), 1 \u00d7 A100-80GB (named by the inventory) \u00b7" in found.text
+    )
+    assert "GPU 0 A100-80GB (named by the inventory) MIG state unknown" in found.text
+    assert "2 \u00d7 unknown" in found.text
+    gpus = [each for each in found.attributes("div") if each.get("class") == "gpu"]
+    assert [each["data-board"] for each in gpus] == ["H100-80GB", "A100-80GB", "unknown", "unknown"]
+    assert [each.get("data-unread") for each in found.attributes("article")] == [None, None, "L4\nT4", "unknown"]
+    options = re.findall("<option>([^<]*)", html(fleet))
+    assert options == ["A100-80GB", "H100-80GB", "L4", "T4", "unknown"]
+
+
+def test_hosts_have_the_severity_of_their_gravest_problem():
+    fleet = report(
+        read("a", state(LOST, drained=True), nvidia_mig_layout=None), read("b", state(drained=True)), read("c")
+    )
+    assert [each["data-severity"] for each in shown(fleet).attributes("article")] == ["2", "1", "0"]
+    assert re.findall(r'<h3>\w <span class="chip (\w*)"', html(fleet)) == ["bad", "warn"]
+
+
+def test_a_gpu_that_cannot_be_read_has_the_colour_of_unknown_and_its_reason_once():
+    lost = shown(report(read(result=state(LOST), nvidia_mig_layout=None)))
+    silent = shown(report(read(result=state({**LOST, "problem": None}), nvidia_mig_layout=None)))
+    for found, label in ((lost, "unknown"), (silent, "unknown: the driver does not report its MIG state")):
+        (image,) = [each for each in found.attributes("svg") if str(each.get("class")).startswith("map")]
+        assert (image["class"], image["aria-label"]) == ("map unknown", label)
+
+
 def test_markup_from_nodes_is_harmless():
     nvidia = {"driver": {"version": HOSTILE, "problem": HOSTILE}, "kernel_module": {}}
     states = state(
@@ -246,6 +330,13 @@ def test_the_policy_allows_only_the_pages_own_style_and_script_and_no_request():
     )
     assert not re.search(r"https?://(?!www\.gnu\.org)|url\(|@import|fetch\(|XMLHttpRequest|import\(", html(FLEET))
     assert found.attributes("link") == []
+
+
+def test_hosts_and_gpus_are_headings_and_labels_are_of_elements_with_a_role():
+    found = shown(FLEET)
+    assert [len(found.attributes(tag)) for tag in ("h1", "h3", "h4")] == [1, 4, 3]
+    without = {tag for tag, attributes in found.elements if "aria-label" in attributes and "role" not in attributes}
+    assert without <= {"a", "nav", "section"}
 
 
 def test_tables_have_captions_and_headers_with_scope():
@@ -305,13 +396,14 @@ def test_all_kinds_of_problems_have_a_name():
 
 @pytest.mark.parametrize(
     ("path", "names"),
-    [("out", ["out/index.html", "out/report.json"]), ("out/fleet.html", ["out/fleet.html", "out/fleet.json"])],
+    [("out", ["out/index.html", "out/report.json"]), ("out/fleet #1.html", ["out/fleet #1.html", "out/fleet #1.json"])],
 )
 def test_page_and_data_are_written_side_by_side(tmp_path, path, names):
     first = files.write(FLEET, None, str(tmp_path / path), False)
     assert [first["page"], first["data"]] == [str(tmp_path / name) for name in names]
     assert first["changed"] is True
     written = json.loads((tmp_path / names[1]).read_text())
+    assert 'href="%s"' % quote(Path(names[1]).name) in (tmp_path / names[0]).read_text()
     assert data.of(written) == FLEET
     assert written["totals"] == json.loads(json.dumps(first["totals"]))
 
