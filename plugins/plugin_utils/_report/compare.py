@@ -55,7 +55,9 @@ def _version(kind: str, before: str, after: str) -> list[Change]:
 
 
 def _key(problem: Problem) -> tuple[str, int | None, str]:
-    return problem.kind, problem.gpu, problem.text
+    # ssh ends in different ways, and Ansible has words for each.
+    text = problem.text.split(": ")[0] if problem.kind == "unreachable" else problem.text
+    return problem.kind, problem.gpu, text
 
 
 def _gpus(before: HostReport, after: HostReport) -> list[Change]:

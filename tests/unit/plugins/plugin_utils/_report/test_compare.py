@@ -35,11 +35,12 @@ def test_hosts_that_were_added_removed_lost_or_found():
     both = report(read("a"), read("b"))
     found = compare.changes(report(read("a"), read("c")), both)
     assert [(each.host, each.text) for each in found] == [("b", "it was added"), ("c", "it was removed")]
-    assert changes(state(), DOWN) == [("problem", None, "it cannot be reached: timed out")]
+    assert changes(state(), DOWN) == [("problem", None, "it cannot be reached")]
     assert changes(DOWN, state()) == [
         ("host", None, "it can be read again"),
-        ("resolved", None, "it cannot be reached: timed out"),
+        ("resolved", None, "it cannot be reached"),
     ]
+    assert changes(DOWN, {**DOWN, "msg": "broken pipe"}) == []
 
 
 def test_versions():
