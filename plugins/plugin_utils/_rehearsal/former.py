@@ -34,26 +34,28 @@ def starts(path: Path, hosts: t.Sequence[str], loader: t.Any, templar: t.Any) ->
     """
     try:
         if path.is_file():
-            _require_complete(path.read_bytes())
+            _require_whole(path.read_bytes())
         inventory = InventoryManager(loader=loader, sources=[str(path)])
         manager = VariableManager(loader=loader, inventory=inventory)
         manager._extra_vars = {}  # of the inventory that is rehearsed
         known = {host: inventory.hosts[host] for host in hosts if host in inventory.hosts}
         variables = {host: manager.get_vars(host=known[host], include_hostvars=False) for host in known}
     except Exception as error:  # inventory plugins, YAML and vaults can raise any exception
-        raise Refusal(_UNREADABLE % (path, str(error).rstrip(". \n"))) from error
+        raise Refusal(_UNREADABLE % (path, " ".join(str(error).split()).rstrip("."))) from error
     return {host: _start(variables.get(host), templar) for host in hosts}, list(inventory.hosts)
 
 
-def _require_complete(content: bytes) -> None:
-    """Raises an error for JSON that is truncated, which Ansible may read as an inventory in INI format."""
+def _require_whole(content: bytes) -> None:
+    """Raises an error for truncated JSON, which Ansible may read as an inventory in INI format."""
     if not content.lstrip().startswith(b"{"):
         return
-    text = content.decode("utf-8")
     try:
-        json.loads(text)
-    except ValueError:
-        yaml_load(text)
+        json.loads(content)
+    except ValueError as error:
+        try:
+            yaml_load(content.decode("utf-8"))
+        except Exception:  # of YAML
+            raise ValueError("it is neither JSON (%s) nor an inventory" % error) from None
 
 
 def _start(values: t.Mapping[str, t.Any] | None, templar: t.Any) -> Start:
