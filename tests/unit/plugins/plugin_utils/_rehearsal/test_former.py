@@ -24,7 +24,9 @@ def test_a_truncated_report_is_no_inventory(tmp_path: Path) -> None:
     """Ansible would read it as one in INI format."""
     path = tmp_path / "report.json"
     path.write_text('{\n"hosts"\n')
-    with pytest.raises(Refusal, match="rehearse_from: %s cannot be read: it is neither JSON .* nor an inventory" % path):
+    with pytest.raises(
+        Refusal, match="rehearse_from: %s cannot be read: it is neither JSON .* nor an inventory" % path
+    ):
         former.starts(path, ["a"], DataLoader(), None)
 
 
