@@ -18,12 +18,16 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._rehearsal.outcome i
 
 
 class ActionModule(Action):
-    ARGUMENTS = {"result": {"type": "str", "required": True}, "pods": {"type": "str", "default": ""}}
+    ARGUMENTS = {
+        "result": {"type": "str", "required": True},
+        "pods": {"type": "str", "default": ""},
+        "removed": {"type": "list", "elements": "str", "default": []},
+    }
 
     def perform(self, variables: Data) -> Data:
         hosts, of, name = variables["ansible_play_hosts"], variables["hostvars"], self._arguments["result"]
         outcomes = [Outcome(**of[host][name]["outcome"]) for host in hosts]
-        show("\n%s\n" % table.text_of(outcomes, self._pods(outcomes)))
+        show("\n%s\n" % table.text_of(outcomes, self._pods(outcomes), self._arguments["removed"]))
         return {"problems": {each.host: list(each.problems) for each in outcomes}}
 
     def _pods(self, outcomes: t.Sequence[Outcome]) -> list[str]:

@@ -30,11 +30,12 @@ class ActionModule(Action):
 
     def perform(self, variables: Data) -> Data:
         given, hosts = self._arguments, variables["ansible_play_hosts_all"]
+        inventory = {*variables["groups"]["all"], *hosts}  # also the hosts that --limit leaves out
         try:
             start.require_known_names(variables)
             simulator.require()
-            starts = self._starts(given["source"], hosts)
-            _add_busy(given["busy"], starts)
+            starts, removed = self._starts(given["source"], hosts, inventory)
+            _add_busy(given["busy"], starts, inventory)
             if given["pods"]:
                 pods.read(given["pods"])  # an error here saves the rehearsal
         except Refusal as error:
@@ -45,11 +46,14 @@ class ActionModule(Action):
             own = folder / str(number)
             own.mkdir(mode=0o700)
             (own / "start.json").write_text(json.dumps(dataclasses.asdict(starts[host])), encoding="utf-8")
-        return {"folder": str(folder)}
+        return {"folder": str(folder), "removed": removed}
 
-    def _starts(self, source: str, hosts: t.Sequence[str]) -> dict[str, start.Start]:
+    def _starts(
+        self, source: str, hosts: t.Sequence[str], inventory: t.Collection[str]
+    ) -> tuple[dict[str, start.Start], list[str]]:
+        """What each host starts from, and the hosts that are only in the source."""
         if source in ("", start.EMPTY):
-            return {host: start.Start() for host in hosts}
+            return {host: start.Start() for host in hosts}, []
         path = Path(source).expanduser().absolute()
         if not path.exists():
             raise Refusal(
@@ -58,11 +62,13 @@ class ActionModule(Action):
             )
         report = start.report_of(path)
         if report is not None:
-            return {host: start.of_report(report.hosts.get(host)) for host in hosts}
-        return former.starts(path, hosts, self._loader, self._templar)
+            starts = {host: start.of_report(report.hosts.get(host)) for host in hosts}
+            return starts, start.removed(path, report.hosts, inventory)
+        starts, known = former.starts(path, hosts, self._loader, self._templar)
+        return starts, start.removed(path, known, inventory)
 
 
-def _add_busy(value: t.Any, starts: t.Mapping[str, start.Start]) -> None:
+def _add_busy(value: t.Any, starts: t.Mapping[str, start.Start], inventory: t.Collection[str]) -> None:
     report = start.report_of(Path(value).expanduser()) if isinstance(value, str) and value else None
     if report is not None:
         for host, each in starts.items():
@@ -70,7 +76,7 @@ def _add_busy(value: t.Any, starts: t.Mapping[str, start.Start]) -> None:
         return
     entries = start.busy_entries(value)
     for entry in entries:
-        if entry["host"] not in starts:
-            raise Refusal("rehearse_busy: %.70r is no host of the rehearsal" % (entry["host"],))
+        if entry["host"] not in inventory:
+            raise Refusal("rehearse_busy: %.70r is no host of the inventory" % (entry["host"],))
     for host, each in starts.items():
         each.busy = start.busy_of_list(entries, host)

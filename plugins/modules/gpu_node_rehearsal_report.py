@@ -31,6 +31,12 @@ options:
       - The path of a file with pods, as manifests or as C(kubectl get pods -o json) prints them.
     type: str
     default: ""
+  removed:
+    description:
+      - The hosts that are not in the inventory any more.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""

@@ -30,7 +30,7 @@ options:
   busy:
     description:
       - The instances with work. A list of dictionaries with C(host) and optionally C(gpu), C(profile), C(start), C(count)
-        and C(name), the path of a file with such a list, or that of a report's JSON.
+        and C(name), as it is or as JSON, the path of a file with such a list, or that of a report's JSON.
     type: raw
   pods:
     description:
@@ -51,4 +51,9 @@ folder:
   description: The folder, for O(gpufleet.node.gpu_node_rehearsal#module:folder).
   returned: success
   type: str
+removed:
+  description: The hosts of O(source) that are not in the inventory any more.
+  returned: success
+  type: list
+  elements: str
 """

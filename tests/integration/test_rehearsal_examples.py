@@ -22,19 +22,18 @@ EXAMPLES = TOP / "docs" / "examples" / "rehearsal"
 SIMULATOR = "~/.ansible/collections/ansible_collections/gpufleet/node/simulator"
 
 
-def github() -> t.Tuple[str, str]:
-    """The commands that install, and those that rehearse."""
+def github() -> t.Tuple[str, str, t.Dict[str, str]]:
+    """The commands that install, those that rehearse, and the environment of these."""
     steps = yaml.safe_load((EXAMPLES / "github-actions.yml").read_text())["jobs"]["rehearse"]["steps"]
     install, rehearse = (step for step in steps if "run" in step)
     assert "${{" not in install["run"] + rehearse["run"]  # which only GitHub would evaluate
-    assert list(rehearse["env"]) == ["FORMER_COMMIT"]
-    return install["run"], rehearse["run"]
+    return install["run"], rehearse["run"], rehearse["env"]
 
 
-def gitlab() -> t.Tuple[str, str]:
+def gitlab() -> t.Tuple[str, str, t.Dict[str, str]]:
     job = yaml.safe_load((EXAMPLES / "gitlab-ci.yml").read_text())["rehearse"]
-    assert {"GIT_DEPTH", "FORMER_COMMIT"} <= set(job["variables"])
-    return "\n".join(job["before_script"]), "\n".join(job["script"])
+    assert "GIT_DEPTH" in job["variables"]
+    return "\n".join(job["before_script"]), "\n".join(job["script"]), job["variables"]
 
 
 def run(folder: Path, commands: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -75,11 +74,14 @@ def commit(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("commands", [github, gitlab], ids=["github", "gitlab"])
-def test_a_workflow_shows_a_change_and_fails_for_a_layout_that_does_not_fit(
-    repository: Path, commands: t.Callable[[], t.Tuple[str, str]]
+def test_a_workflow_shows_a_change_and_fails_for_what_the_nodes_could_not_run(
+    repository: Path, commands: t.Callable[[], t.Tuple[str, str, t.Dict[str, str]]]
 ) -> None:
-    """The commands that install need the Internet, and are compared with what the repository has."""
-    install, rehearse = commands()
+    """Also the second time in the same checkout: for a layout that does not fit, and for a file that is no inventory.
+
+    The commands that install need the Internet, and are compared with what the repository has.
+    """
+    install, rehearse, environment = commands()
     assert SIMULATOR in install and "nvidia-ml-py" in install and "-r requirements.yml" in install
     assert (TOP / "simulator").is_dir()
     former = run(repository, "git rev-parse HEAD").stdout.strip()
@@ -87,12 +89,17 @@ def test_a_workflow_shows_a_change_and_fails_for_a_layout_that_does_not_fit(
     text = variables.read_text()
     variables.write_text(text.replace("3g.40gb: 1, 1g.10gb: 4", "3g.40gb: 2"))
     commit(repository)
-    done = run(repository, rehearse, FORMER_COMMIT=former)
+    environment = {**environment, "FORMER_COMMIT": former}
+    done = run(repository, rehearse, **environment)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^gpu-a100-01  2x A100-SXM4-80GB  2 +8 +2 +-  +changes$", done.stdout, re.MULTILINE), done.stdout
     variables.write_text(text.replace("1g.10gb: 4", "1g.10gb: 5"))
-    done = run(repository, rehearse.splitlines()[-1])
+    done = run(repository, rehearse, **environment)
     assert done.returncode != 0 and "does not fit" in done.stdout
+    variables.write_text(text)
+    (repository / "inventory" / "more.yml").write_text("gpu_nodes:\n  hosts:\n    gpu-a100-03: {\n")
+    done = run(repository, rehearse, **environment)
+    assert done.returncode != 0 and "Completely failed to parse inventory source" in done.stdout, done.stdout
 
 
 def test_the_molecule_scenario(repository: Path) -> None:

@@ -75,12 +75,13 @@ def test_nothing_of_a_hostile_inventory_is_connected_to_or_run(fleet: Fleet) -> 
     }
     for name, variables in connections.items():
         fleet.host(name, **BOARDS, **variables, nvidia_mig_layout=DESIRED)
-    source = former(fleet, ssh=FORMER)
+    source = former(fleet, ssh=FORMER, gone=FORMER)
     run = fleet.play(REHEARSE, "-e", source)
     assert row(run, "ssh") == ["2x A100-SXM4-80GB", "2", "6", "2", "-", "changes"]
     assert row(run, "missing") == row(run, "windows") == ["2x A100-SXM4-80GB", "0", "0", "4", "-", "changes"]
     assert "- GPUs 0-1  A100-SXM4-80GB  |1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb" in run.output
     assert "nvidia.com/mig-3g.40gb: 2 -> 4" in run.output
+    assert "Not in the inventory any more: gone\n" in run.output
     assert sorted(path.name for path in fleet.work.iterdir()) == ["ansible", "former.json", "inventory.json"]
     assert not any((fleet.work / "ansible" / "tmp").iterdir())
 
@@ -131,6 +132,7 @@ def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
         "nvidia_mig_resett is not a variable of this collection (did you mean nvidia_mig_reset?)",
         "its GPUs are unknown: name them in gpu_node_boards",
         "used by work of rehearse_busy. Stop these processes",
+        "{gpu: 1, profile: 1g.10gb, count: 1} does not say which of the 3 that match have work: the first 1 are taken",
     ):
         assert message in run.output
 
@@ -187,6 +189,16 @@ def test_pods_for_which_no_node_is_left(fleet: Fleet) -> None:
     assert "default/small (nvidia.com/mig-1g.10gb: 1): no node advertises that" in run.output
 
 
+def test_a_limit_does_not_concern_the_other_hosts_of_the_inventory(fleet: Fleet) -> None:
+    """Neither their work, nor their place in the former inventory."""
+    fleet.host("one", **BOARDS, nvidia_mig_layout=DESIRED)
+    fleet.host("two", **BOARDS, nvidia_mig_layout=DESIRED)
+    source = former(fleet, two=FORMER)
+    run = fleet.play(REHEARSE, "--limit", "one", "-e", source, "-e", 'rehearse_busy=[{"host":"two"}]')
+    assert row(run, "one")[-1] == "changes"
+    assert "Hosts: 1 (changes: 1)" in run.output and "Not in the inventory any more" not in run.output
+
+
 def test_forty_hosts_in_less_than_a_minute(fleet: Fleet) -> None:
     """Of one processor, because other tests may run at the same time."""
     for number in range(40):
@@ -204,6 +216,7 @@ def test_forty_hosts_in_less_than_a_minute(fleet: Fleet) -> None:
     [
         ("rehearse_from=/nonexistent", "rehearse_from: /nonexistent does not exist"),
         ("rehearse_busy=/nonexistent", "rehearse_busy: /nonexistent cannot be read"),
+        ('rehearse_busy=[{"host":"two"}]', "rehearse_busy: 'two' is no host of the inventory"),
         ("rehearse_pods=/nonexistent", "rehearse_pods: /nonexistent cannot be read"),
     ],
 )

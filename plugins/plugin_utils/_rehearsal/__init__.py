@@ -17,5 +17,5 @@
 Imports _cluster, _inventory, _layout and _common.
 
 Tested under another name (folders are those of tests/unit/plugins):
-    child, former, simulator: tests/playbooks/test_rehearse.py
+    child, simulator: tests/playbooks/test_rehearse.py
 """

@@ -28,6 +28,9 @@ Data = t.Dict[str, t.Any]
 _MODULE = "ansible_collections.gpufleet.node.plugins.modules.nvidia_mig"
 _PID = os.getppid()  # of the simulated work: it lives longer than this process
 _NO_BUSY = "rehearse_busy: %s matches no GPU instance of the start (%s)"
+_FIRST_BUSY = (
+    "rehearse_busy: %s does not say which of the %d that match have work: the first %d are taken; name gpu and start"
+)
 
 
 def main() -> None:
@@ -48,7 +51,7 @@ def rehearse(job: Data) -> Data:
     node = library.Node(job["folder"])
     node.create(described)
     out: Data = {"notes": _start(node, job)}
-    problems = [problem for entry in job["busy"] for problem in _attach(node, entry)]
+    problems = [problem for entry in job["busy"] for problem in _attach(node, entry, out["notes"])]
     out["before"] = _facts(node)
     if problems or job["options"] is None:
         return {**out, "problems": problems, "after": out["before"]}
@@ -96,13 +99,19 @@ def _apply(node: t.Any, job: Data) -> Data:
     return {**module(job["options"]), "rebooted": True}
 
 
-def _attach(node: t.Any, entry: Data) -> t.List[str]:
-    """Let a process use the instances that an entry of rehearse_busy names, or a GPU without MIG; problems."""
+def _attach(node: t.Any, entry: Data, notes: t.List[str]) -> t.List[str]:
+    """Let a process use the instances that an entry of rehearse_busy names, or a GPU without MIG; problems.
+
+    Adds a note if more instances match than have work.
+    """
     gpus = [gpu for gpu in node.show()["gpus"] if entry["gpu"] in (None, gpu["index"])]
     found = [(gpu["index"], gi) for gpu in gpus for gi in gpu["gpu_instances"] if _named(entry, gi)]
     if entry["profile"] is None and not found:
         found = [(gpu["index"], None) for gpu in gpus]
-    found = found[: entry["count"]] if entry["count"] is not None else found
+    if entry["count"] is not None:
+        if len(found) > entry["count"]:
+            notes.append(_FIRST_BUSY % (entry["text"], len(found), entry["count"]))
+        found = found[: entry["count"]]
     for index, gi in found:
         cis = [None] if gi is None else [ci["id"] for ci in gi["compute_instances"]]
         for ci in cis:

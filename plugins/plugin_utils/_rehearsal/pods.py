@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from ...module_utils._common.data import Data
-from ...module_utils._common.text import listed
+from ...module_utils._common.text import listed, short
 from .._cluster import pods as cluster_pods
 from .._common.refusal import Refusal
 
@@ -37,6 +37,10 @@ _CONTROLLERS: t.Mapping[str, tuple[str, tuple[str, ...]]] = {
     "StatefulSet": ("replicas", ()),
 }
 _MAX_NAMED = 10  # pods in a line
+_MALFORMED = (
+    "rehearse_pods: %s, object %d (%s) is no object of Kubernetes with a kind and its spec: give manifests, or "
+    "kubectl get pods -A -o json"
+)
 
 Nodes = dict[str, Counter[str]]  # resources by node
 
@@ -63,22 +67,33 @@ def read(path: str) -> Pods:
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
         documents = [each for each in yaml.load_all(text, _LOADER) if each is not None]
-        found = Pods([], [], [])
-        for document in documents:
-            _add(document, found)
-    except Exception as error:  # of YAML; of manifests with values of other types
+        items = [each for document in documents for each in _items(document)]
+    except Exception as error:  # of YAML, also of lists that contain themselves
         raise Refusal("rehearse_pods: %s cannot be read: %s" % (path, error)) from error
     if not documents:
         raise Refusal("rehearse_pods: %s has no objects: give manifests, or kubectl get pods -A -o json" % path)
+    found = Pods([], [], [])
+    for number, item in enumerate(items, 1):
+        try:
+            _add(item, found)
+        except Exception as error:  # values of other types
+            raise Refusal(_MALFORMED % (path, number, short(item))) from error
     return found
+
+
+def _items(document: t.Any) -> list[t.Any]:
+    """The objects of a document, which may be a list, as kubectl prints it."""
+    if not isinstance(document, dict) or not str(document.get("kind")).endswith("List"):
+        return [document]
+    kind, items = str(document["kind"]).removesuffix("List") or "Pod", document.get("items") or []
+    if not isinstance(items, list):
+        return [items]
+    typed = ({"kind": kind, **each} if isinstance(each, dict) else each for each in items)
+    return [found for each in typed for found in _items(each)]
 
 
 def _add(item: Data, found: Pods) -> None:
     kind = str(item["kind"])
-    if kind == "List" or kind.endswith("List"):
-        for each in item.get("items") or ():
-            _add({"kind": kind.removesuffix("List") or "Pod", **each}, found)
-        return
     count, spec = 1, item.get("spec") or {}
     if kind in _CONTROLLERS:
         field, way = _CONTROLLERS[kind]

@@ -26,6 +26,12 @@ _PREFIX = "rehearse_"
 VARIABLES = ("rehearse_activation", "rehearse_busy", "rehearse_from", "rehearse_pods")
 _KEYS = ("host", "gpu", "profile", "start", "count", "name")
 _NUMBERS = ("gpu", "start", "count")
+_EMPTY_FILE = "rehearse_busy: %s is empty: give [] if nothing is in use"
+_NO_LIST = "rehearse_busy is no list (%s): give it as -e '{\"rehearse_busy\": [...]}', or the path of a file"
+_NO_HOST = (
+    "rehearse_from: %s has no host of the inventory: give a former inventory or a report's JSON, or rehearse_from=empty "
+    "if all GPUs start without MIG"
+)
 _FORM = "give a list of {host: gpu-01, gpu: 0, profile: 3g.40gb}, a file with such a list, or a report"
 
 
@@ -57,6 +63,15 @@ def report_of(path: Path) -> Report | None:
     if not isinstance(found, dict) or found.get("format") != report_data.FORMAT:
         return None
     return report_data.read(path)
+
+
+def removed(path: Path, former: t.Iterable[str], inventory: t.Collection[str]) -> list[str]:
+    """The hosts of a former inventory or report that the inventory lacks. Raises Refusal if it has no other."""
+    names = list(former)
+    out = [name for name in names if name not in inventory]
+    if len(out) == len(names):
+        raise Refusal(_NO_HOST % path)
+    return out
 
 
 def of_report(host: HostReport | None) -> Start:
@@ -109,15 +124,11 @@ def busy_of_report(host: HostReport | None) -> list[Data]:
 
 
 def busy_entries(value: object) -> list[Data]:
-    """The list of rehearse_busy, or that of the file that it names, validated. Raises Refusal."""
-    if isinstance(value, str) and value:
-        path = Path(value).expanduser()
-        try:
-            value = yaml_load(path.read_text(encoding="utf-8"))
-        except Exception as error:  # of YAML
-            raise Refusal("rehearse_busy: %s cannot be read: %s" % (path, error)) from error
-    if not value:
+    """The list of rehearse_busy, as it is, as text or in the file that it names, validated. Raises Refusal."""
+    if value is None or value == "":
         return []
+    if isinstance(value, str):
+        value = _of_text(value) if value.lstrip().startswith("[") else _of_file(Path(value).expanduser())
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise Refusal("rehearse_busy is %s: %s" % (short(value), _FORM))
     for entry in value:
@@ -129,6 +140,23 @@ def busy_entries(value: object) -> list[Data]:
             problem = "%s of %s is no number" % (wrong[0], short(entry)) if wrong else "%s has no host" % short(entry)
             raise Refusal("rehearse_busy: %s: %s" % (problem, _FORM))
     return value
+
+
+def _of_text(text: str) -> object:
+    try:
+        return yaml_load(str(text))  # without the tags of Ansible, which YAML does not accept
+    except Exception as error:  # of YAML
+        raise Refusal(_NO_LIST % " ".join(str(error).split())) from error
+
+
+def _of_file(path: Path) -> object:
+    try:
+        value = yaml_load(path.read_text(encoding="utf-8"))
+    except Exception as error:  # of YAML
+        raise Refusal("rehearse_busy: %s cannot be read: %s" % (path, error)) from error
+    if value is None or value == {}:
+        raise Refusal(_EMPTY_FILE % path)
+    return t.cast(object, value)
 
 
 def busy_of_list(entries: t.Sequence[Data], host: str) -> list[Data]:

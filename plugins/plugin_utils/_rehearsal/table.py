@@ -16,10 +16,14 @@ from .outcome import Outcome
 
 _COLUMNS = ("host", "GPUs", "kept", "destroyed", "created", "needs", "result")
 _MAX_HOSTS = 8  # named in a heading
+_MAX_REMOVED = 40
 
 
-def text_of(outcomes: t.Sequence[Outcome], pods: t.Sequence[str] = ()) -> str:
-    """The table of all hosts, then notes, maps and resources, each once for the hosts that share them, and pods."""
+def text_of(outcomes: t.Sequence[Outcome], pods: t.Sequence[str] = (), removed: t.Sequence[str] = ()) -> str:
+    """The table of all hosts, then notes, maps and resources, each once for the hosts that share them, and pods.
+
+    ``removed`` are hosts that are not in the inventory any more.
+    """
     parts = [
         table([_COLUMNS, *map(_row, outcomes)]),
         _shared("Notes", {each.host: each.notes for each in outcomes}),
@@ -27,6 +31,7 @@ def text_of(outcomes: t.Sequence[Outcome], pods: t.Sequence[str] = ()) -> str:
         _shared("Maps", {each.host: each.map for each in outcomes}),
         _shared("Resources of nodes", {each.host: _resources(each) for each in outcomes}),
         "\n".join(["Pods:", *("  " + line for line in pods)]) if pods else "",
+        "Not in the inventory any more: %s" % listed(removed, ", ", _MAX_REMOVED) if removed else "",
         summary(outcomes),
     ]
     return "\n\n".join(filter(None, parts))

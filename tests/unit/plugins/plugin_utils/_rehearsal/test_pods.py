@@ -93,9 +93,20 @@ def test_what_is_not_checked_is_listed(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"kind": "Deployment"}', '{"kind": "Job", "spec": 3}'])
-def test_files_without_pods(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", " has no objects"),
+        ("{", " cannot be read"),
+        ("[1]", ", object 1 .* is no object of Kubernetes"),
+        ('{"kind": "ConfigMap"}\n---\n{"kind": "Deployment"}', ", object 2 .*Deployment"),
+        ('{"kind": "PodList", "items": [{}, 3]}', ", object 2 .3. is"),
+        ('{"kind": "List", "items": {"spec": 3}}', ", object 1 .*spec"),
+        ('{"kind": "Job", "spec": 3}', ", object 1 .*Job"),
+    ],
+)
+def test_files_without_pods(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "pods.yml"
     path.write_text(text)
-    with pytest.raises(Refusal, match="rehearse_pods: %s " % path):
+    with pytest.raises(Refusal, match="rehearse_pods: %s%s" % (path, message)):
         pods.read(str(path))

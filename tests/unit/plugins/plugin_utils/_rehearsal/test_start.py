@@ -106,10 +106,28 @@ def test_busy_entries_of_a_list_and_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "busy.yml"
     path.write_text(json.dumps(entries))
     assert start.busy_entries(str(path)) == start.busy_entries(entries) == entries
-    assert start.busy_entries("") == start.busy_entries(None) == []
+    assert start.busy_entries(json.dumps(entries)) == entries
+    assert start.busy_entries("") == start.busy_entries(None) == start.busy_entries([]) == []
+    path.write_text("[]")
+    assert start.busy_entries(str(path)) == []
     (found,) = start.busy_of_list(entries, "a")
     assert (found["gpu"], found["profile"], found["start"], found["count"]) == (1, "1g.10gb", None, None)
     assert found["text"] == "{gpu: 1, profile: 1g.10gb}"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "---"])
+def test_an_empty_file_does_not_say_that_nothing_is_in_use(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "busy.yml"
+    path.write_text(text)
+    with pytest.raises(Refusal, match="%s is empty: give \\[\\]" % path):
+        start.busy_entries(str(path))
+
+
+def test_the_hosts_that_only_the_former_inventory_has() -> None:
+    assert start.removed(Path("/former"), ["a", "b", "c"], {"b", "d"}) == ["a", "c"]
+    for former in ([], ["{}"]):
+        with pytest.raises(Refusal, match="rehearse_from: /former has no host of the inventory"):
+            start.removed(Path("/former"), former, {"b", "d"})
 
 
 def test_a_misspelled_variable() -> None:
@@ -122,6 +140,8 @@ def test_a_misspelled_variable() -> None:
     ("value", "message"),
     [
         ("/nonexistent", "/nonexistent cannot be read"),
+        ("[{host: a}", "rehearse_busy is no list"),
+        ({}, "rehearse_busy is"),
         ({"host": "a"}, "rehearse_busy is"),
         (["a"], "rehearse_busy is"),
         ([{"gpu": 0}], "has no host"),

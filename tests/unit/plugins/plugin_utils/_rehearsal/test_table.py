@@ -39,6 +39,8 @@ Resources of nodes:
 Pods:
   all pods
 
+Not in the inventory any more: four
+
 Hosts: 3 (changes: 2, invalid: 1)"""
 
 
@@ -68,4 +70,4 @@ def test_hosts_with_the_same_lines_share_them() -> None:
         ),
         invalid("three", ["wrong\nlines"]),
     ]
-    assert table.text_of(outcomes, ["all pods"]) == TEXT
+    assert table.text_of(outcomes, ["all pods"], ["four"]) == TEXT
