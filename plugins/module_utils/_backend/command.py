@@ -41,7 +41,7 @@ def run(argv: t.Sequence[str]) -> CommandResult:
     command = " ".join(argv)
     limit = _limit(argv)
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function  # there is no module at boot
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

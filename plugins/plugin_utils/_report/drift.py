@@ -42,8 +42,7 @@ def _service(host: HostReport) -> list[Problem]:
 
 
 def _unreadable(host: HostReport) -> list[Problem]:
-    assert host.facts is not None
-    driver = host.facts["driver"].get("problem")
+    driver = (host.facts or {})["driver"].get("problem")
     found = [Problem("unreadable", "the driver cannot be used: %s" % _sentence(driver))] if driver else []
     if host.gpus is None and not driver:
         found.append(Problem("unreadable", "neither the driver nor the PCI bus can be read"))
@@ -67,10 +66,10 @@ def _boards(host: HostReport) -> list[Problem]:
 
 
 def _versions(host: HostReport) -> list[Problem]:
-    assert host.facts is not None
+    facts: Data = host.facts or {}
     found = []
-    running = host.facts["driver"].get("version")
-    kernel = host.facts.get("kernel_module") or {}
+    running = facts["driver"].get("version")
+    kernel = facts.get("kernel_module") or {}
     if kernel.get("versions_match") is False:
         text = "the kernel runs driver %s, and %s is installed. Reboot the node"
         found.append(Problem("driver", text % (kernel.get("loaded_version"), kernel.get("installed_version"))))

@@ -30,6 +30,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "role": {"type": "str", "required": True},
         "reasons": {"type": "list", "elements": "str", "required": True},
+        "drains": {"type": "bool", "default": True},  # of the action
         "units": {
             "type": "list",
             "elements": "str",
