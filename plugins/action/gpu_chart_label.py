@@ -30,9 +30,7 @@ class ActionModule(ClusterAction):
     }
 
     def perform(self, variables: Data) -> Data:
-        own, errors = inventory_variables.validated_for_host("gpu_cluster", variables, self._templar.template)
-        if errors:
-            return {"failed": True, "msg": "; ".join(errors)}
+        own = inventory_variables.valid_for_host("gpu_cluster", variables, self._templar.template)
         arguments, takeover = self._arguments, own["gpu_cluster_drain_takeover"]
         guard = NodeGuard(self._api, Progress(arguments["timeout"], show), runs.current(), takeover)
         changes: removal.Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}

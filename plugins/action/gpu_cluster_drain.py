@@ -26,9 +26,7 @@ class ActionModule(ClusterAction):
     }
 
     def perform(self, variables: Data) -> Data:
-        own, errors = inventory_variables.validated_for_host("gpu_cluster", variables, self._templar.template)
-        if errors:
-            return {"failed": True, "msg": "; ".join(errors)}
+        own = inventory_variables.valid_for_host("gpu_cluster", variables, self._templar.template)
         arguments, host = self._arguments, self._api.host()
         planned = arguments["gpus"]
         change = evictions.DeviceChange(

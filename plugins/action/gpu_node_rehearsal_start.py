@@ -31,15 +31,12 @@ class ActionModule(Action):
     def perform(self, variables: Data) -> Data:
         given, hosts = self._arguments, variables["ansible_play_hosts_all"]
         inventory = {*variables["groups"]["all"], *hosts}  # also the hosts that --limit leaves out
-        try:
-            start.require_known_names(variables)
-            simulator.require()
-            starts, removed = self._starts(given["source"], hosts, inventory)
-            _add_busy(given["busy"], starts, inventory)
-            if given["pods"]:
-                pods.read(given["pods"])  # an error here saves the rehearsal
-        except Refusal as error:
-            return {"failed": True, "msg": str(error)}
+        start.require_known_names(variables)
+        simulator.require()
+        starts, removed = self._starts(given["source"], hosts, inventory)
+        _add_busy(given["busy"], starts, inventory)
+        if given["pods"]:
+            pods.read(given["pods"])  # an error here saves the rehearsal
         folder = Path(C.DEFAULT_LOCAL_TMP) / _FOLDER  # Ansible removes it when the run ends
         simulator.prepare(folder)
         for number, host in enumerate(hosts):

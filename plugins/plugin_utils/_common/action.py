@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 
 from ...module_utils._common.data import Data
 from .output import clean
+from .refusal import Refusal
 
 
 class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -31,8 +32,12 @@ class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._arguments = dict(self._task.args)
         if self.ARGUMENTS is not None:
             _validation, self._arguments = self.validate_argument_spec(self.ARGUMENTS)
-        return {**result, "changed": False, **self.perform(task_vars or {})}
+        try:
+            found = self.perform(task_vars or {})
+        except Refusal as error:
+            found = {"failed": True, "msg": str(error)}
+        return {**result, "changed": False, **found}
 
     def perform(self, variables: Data) -> Data:
-        """The result of the task. ``variables`` are those of its host."""
+        """The result of the task, which fails with a Refusal. ``variables`` are those of its host."""
         raise NotImplementedError

@@ -18,6 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 
 from ...module_utils._common.text import did_you_mean, nearest
+from .._common.refusal import Refusal
 from .._common.truth import is_true
 from .._layout import named
 from .._layout import problems as layout_problems
@@ -211,6 +212,14 @@ def validated_for_host(
 ) -> tuple[dict[str, t.Any], list[str]]:
     """The same for a role's variables among those of a host, which may be templates."""
     return validated(role, {name: template(variables[name]) for name in variables_of(role).intersection(variables)})
+
+
+def valid_for_host(role: str, variables: Values, template: t.Callable[[t.Any], t.Any]) -> dict[str, t.Any]:
+    """The same without problems. Raises Refusal with all of them."""
+    values, problems = validated_for_host(role, variables, template)
+    if problems:
+        raise Refusal("; ".join(problems))
+    return values
 
 
 def variables_of(role: str) -> set[str]:
