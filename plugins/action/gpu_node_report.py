@@ -27,7 +27,6 @@ class ActionModule(ClusterAction):
         "state": {"type": "str", "required": True},  # a name, because the results of other hosts are no arguments
         "cluster": {"type": "bool", "default": False},
         "cluster_problem": {"type": "str", "default": ""},
-        "on_controller": {"type": "bool", "default": True},
         "strategy": {"type": "str", "default": "mixed"},
         "allocator": {"type": "str", "default": "device_plugin"},
     }
@@ -51,7 +50,7 @@ class ActionModule(ClusterAction):
         try:
             objects = [] if problem else self._api.read(*cluster_view.REQUESTED)
         except Unreadable as error:
-            problem = unreachable({"msg": str(error)}, False, arguments["on_controller"]) or str(error)
+            problem = unreachable({"msg": str(error)}, False, self._on_controller) or str(error)
         if problem:
             return ClusterReport(error=problem)
         settings = cluster_view.Settings(arguments["strategy"], arguments["allocator"] != "dra")

@@ -58,11 +58,6 @@ options:
       - Why the cluster cannot be read. If empty, it is read.
     type: str
     default: ""
-  on_controller:
-    description:
-      - Whether the controller's own Python reads the cluster.
-    type: bool
-    default: true
   strategy:
     description:
       - The MIG strategy of nodes whose labels do not show it.

@@ -62,7 +62,7 @@ def report_of(path: Path) -> Report | None:
         return None
     if not isinstance(found, dict) or found.get("format") != report_data.FORMAT:
         return None
-    return report_data.read(path)
+    return report_data.of_file(path, found)
 
 
 def removed(path: Path, former: t.Iterable[str], inventory: t.Collection[str]) -> list[str]:
@@ -80,9 +80,14 @@ def of_report(host: HostReport | None) -> Start:
         why = "the host is not in it" if host is None else host.error or "it has no GPUs of the host"
         return Start(error="of the report: %s" % why)
     driver = str(host.facts["driver"].get("version") or "")
-    gpus = [gpu for gpu in host.gpus if gpu["index"] is not None]
+    gpus = _listed(host)
     layout, notes = layout_of(gpus)
     return Start(gpus, layout, driver, notes=notes)
+
+
+def _listed(host: HostReport) -> list[Data]:
+    """The GPUs that the driver lists."""
+    return [gpu for gpu in host.gpus or () if gpu["index"] is not None]
 
 
 def layout_of(gpus: t.Sequence[Data]) -> tuple[list[Data], list[str]]:
@@ -111,9 +116,8 @@ def _instance(gi: Data) -> Data:
 
 def busy_of_report(host: HostReport | None) -> list[Data]:
     """The instances that processes use, in the format of ``busy_of_list``."""
-    gpus = of_report(host).gpus or ()
     found: dict[tuple[t.Any, ...], Data] = {}
-    for gpu in gpus:
+    for gpu in _listed(host) if host else ():
         placed = {gi["id"]: gi for gi in gpu["mig"].get("instances") or ()}
         for process in gpu.get("processes") or ():
             gi = placed.get(process.get("gi_id"), {})

@@ -109,9 +109,16 @@ def read(path: str | Path) -> Report:
     except (OSError, UnicodeDecodeError) as error:
         raise Refusal("the report %s cannot be read: %s" % (path, error)) from None
     try:
-        return of(json.loads(text))
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refusal("%s is no report: it is not JSON (%s)" % (path, cut(str(error)))) from None
+    return of_file(path, content)
+
+
+def of_file(path: str | Path, content: object) -> Report:
+    """The report in the parsed JSON of a file. Raises Refusal with the path."""
+    try:
+        return of(content)
     except Refusal as error:
         raise Refusal("%s is no report: %s" % (path, error)) from None
 

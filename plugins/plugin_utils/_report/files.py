@@ -26,12 +26,12 @@ def write(report: Report, previous: Report | None, path: str, check_mode: bool) 
     page_path, data_path = paths(path)
     gpus = maps(report)
     summary = totals(report, gpus)
-    content = {**data.serialized(report), "totals": summary}
-    changed = _without_date(content) != _without_date(_existing(data_path))
+    content = json.dumps({**data.serialized(report), "totals": summary}, indent=1, sort_keys=True, default=str) + "\n"
+    changed = _without_date(json.loads(content)) != _without_date(_existing(data_path))
     if not check_mode:
         try:
             page_path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(data_path, json.dumps(content, indent=1, sort_keys=True, default=str) + "\n")
+            _replace(data_path, content)
             _replace(page_path, page.render(report, gpus, summary, previous, data_path.name))
         except OSError as error:
             raise Refusal("the report cannot be written to %s: %s. Set report_path" % (path, error)) from None
@@ -62,11 +62,7 @@ def _existing(path: Path) -> t.Any:
 
 
 def _without_date(content: t.Any) -> t.Any:
-    if not isinstance(content, dict):
-        return None
-    plain = json.loads(json.dumps(content, default=str))
-    plain.pop("created", None)
-    return plain
+    return {**content, "created": None} if isinstance(content, dict) else None
 
 
 def _replace(path: Path, text: str) -> None:
