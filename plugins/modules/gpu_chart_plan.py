@@ -110,7 +110,7 @@ helm_chart:
   description: The HelmChart, for the method C(helm_chart), with the keys of RV(objects).
   returned: with a plan
   type: dict
-values:
+chart_values:
   description: The values of the chart.
   returned: with a plan
   type: dict

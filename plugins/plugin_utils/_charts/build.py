@@ -43,7 +43,7 @@ class Pending(t.NamedTuple):
 class ChartPlan(t.NamedTuple):
     """What a role installs. Changes of labels have the keys ``node`` and ``labels``, where null removes one."""
 
-    values: Data  # of the chart
+    chart_values: Data  # of the chart
     method: str  # helm_chart or helm
     helm_chart: Object  # installs the chart, if that is the method
     objects: t.Sequence[Object]  # that are written before the chart is installed
@@ -120,7 +120,7 @@ def build_plan(installation: Installation, target: ChartTarget, cluster: Cluster
     later = {node: host for node, host in target.hosts.items() if node in mig.pending or node in sharing.pending}
     changed = {node: host.mig_changed for node, host in target.hosts.items()}
     return ChartPlan(
-        values=target.values,
+        chart_values=target.values,
         method=installation_method(installation, cluster),
         helm_chart=helm_chart.helm_chart_object(installation, target.values, cluster),
         objects=objects.objects_to_write(installation, cluster, mig.config_map, sharing.config_map),

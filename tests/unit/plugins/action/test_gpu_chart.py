@@ -154,8 +154,8 @@ def test_the_values_of_the_chart_also_depend_on_hosts_that_failed_before() -> No
     """Otherwise verify would report a difference."""
     values = {"gpu_operator_version": "v26.7.0", "gpu_operator_mig_strategy": "none"}
     failed, other = host("a", **values), {**host("b", **values), "nvidia_mig_layout": None}
-    assert plan([other], failed=[failed])["values"] == plan([failed, other])["values"]
-    assert plan([other])["values"] != plan([failed, other])["values"]
+    assert plan([other], failed=[failed])["chart_values"] == plan([failed, other])["chart_values"]
+    assert plan([other])["chart_values"] != plan([failed, other])["chart_values"]
 
 
 def test_a_chart_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

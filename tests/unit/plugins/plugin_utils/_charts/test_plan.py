@@ -48,7 +48,7 @@ def test_a_plan_of_the_operator() -> None:
         "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST},
         "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
-    assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).values
+    assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).chart_values
     assert [each.definition["kind"] for each in built(found).objects] == ["Namespace"] and built(found).labels == []
     assert (built(found).plugin_labels, built(found).pending) == ([], {})
 
@@ -61,7 +61,7 @@ def test_a_newer_release_of_the_chart_is_a_warning() -> None:
         "gpu_operator_values.driver.enable (did you mean enabled?) is unknown in gpu-operator 26.7: check that the chart "
         "of v27.1.0 has it",
     ]
-    assert built(found).values["driver"] == {"enable": False, "enabled": False}
+    assert built(found).chart_values["driver"] == {"enable": False, "enabled": False}
 
 
 def test_two_hosts_with_one_node() -> None:
@@ -82,7 +82,7 @@ def test_the_operators_toolkit_finds_the_containerd_of_rke2(version: str) -> Non
     found = node("a")
     found["status"]["nodeInfo"]["kubeletVersion"] = version
     planned = plan(A, own={"toolkit": "operator"}, cluster={"nodes": {"resources": [found]}})
-    assert built(planned).values["toolkit"]["env"][0]["name"] == "CONTAINERD_SOCKET"
+    assert built(planned).chart_values["toolkit"]["env"][0]["name"] == "CONTAINERD_SOCKET"
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_taints_that_the_chart_does_not_tolerate(role: str, taint: Data, tolerat
 
 
 def test_pods_get_gpus_with_instances_without_cdi() -> None:
-    assert built(plan(own={"mig_strategy": "none"})).values["cdi"] == {"enabled": False}
-    assert "cdi" not in built(plan()).values
+    assert built(plan(own={"mig_strategy": "none"})).chart_values["cdi"] == {"enabled": False}
+    assert "cdi" not in built(plan()).chart_values
 
 
 @pytest.mark.parametrize(
@@ -316,10 +316,10 @@ def test_the_operator_gets_config_map_and_label() -> None:
     name = built(found).expected["a"].config
     assert built(found).labels == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
     (config_map,) = written(found, "ConfigMap")
-    assert config_map["metadata"]["name"] == built(found).values["migManager"]["config"]["name"]
+    assert config_map["metadata"]["name"] == built(found).chart_values["migManager"]["config"]["name"]
     assert list(yaml.safe_load(config_map["data"]["config.yaml"])["mig-configs"]) == [name]
     assert built(found).expected["a"].config == name
-    assert built(found).values["migManager"]["enabled"] is True
+    assert built(found).chart_values["migManager"]["enabled"] is True
     assert built(found).retry == []
     again = configured(**{LABEL: name, STATE: "success"})
     assert built(again).labels == [] and written(again, "ConfigMap") == [config_map]

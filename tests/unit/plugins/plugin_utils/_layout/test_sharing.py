@@ -138,11 +138,11 @@ def test_config_map_label_and_chart() -> None:
     texts = {key: yaml.safe_load(text) for key, text in config_map["data"].items()}
     assert texts == {"default": {"version": "v1"}, change["labels"][LABEL]: {"version": "v1", "sharing": slices()}}
     values = {"name": config_map["metadata"]["name"], "default": "default"}
-    assert releases.value_at(found["values"], "devicePlugin.config") == values
+    assert releases.value_at(found["chart_values"], "devicePlugin.config") == values
     assert found["expected"]["a"]["replicas"] == {MIG: 4}
     plugin = plan(host(slices()), role="device_plugin")
     (other,) = written(plugin, "ConfigMap")
-    assert built(plugin).values["config"] == values and other["data"] == config_map["data"]
+    assert built(plugin).chart_values["config"] == values and other["data"] == config_map["data"]
 
 
 def test_a_value_of_ansibles_own_type() -> None:
@@ -171,7 +171,7 @@ def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> No
     }
     before = plan(host(slices()), role=role, drain=True, cluster=shares)
     ended = plan(host({}), role=role, drain=True, cluster=shares)
-    assert built(ended).values == built(before).values and written(ended, "ConfigMap") == []
+    assert built(ended).chart_values == built(before).chart_values and written(ended, "ConfigMap") == []
     assert built(ended).pending["a"].plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
     own = {
         "values": {"config": {"name": "mine"}}
@@ -189,7 +189,7 @@ def test_configurations_are_kept_because_other_nodes_may_use_them(monkeypatch: p
     found = plan(host({}), cluster=cluster)
     (config_map,) = written(found, "ConfigMap")
     assert config_map["data"] == {"default": "version: v1\n", **former}
-    assert releases.value_at(built(found).values, "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
+    assert releases.value_at(built(found).chart_values, "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
     monkeypatch.setattr(mig_configs, "_LIMIT", 19)
     (config_map,) = written(plan(host({}), cluster=cluster), "ConfigMap")
     assert config_map["data"] == {"default": "version: v1\n", "gpufleet-other": "kept", "gpufleet-unused": None}
