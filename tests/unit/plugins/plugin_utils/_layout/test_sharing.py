@@ -158,7 +158,7 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
     assert built(shared(host(slices()), a=labelled)).plugin_labels == []
     ended = shared(host({}), a=labelled)
     assert built(ended).plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
-    assert written(ended, "ConfigMap") == [] and "devicePlugin" not in built(ended).values
+    assert written(ended, "ConfigMap") == [] and "devicePlugin" not in built(ended).chart_values
 
 
 @pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
