@@ -29,7 +29,7 @@ class ActionModule(Action):
         try:
             plan = {} if problems else driver_node.plan_for_node(facts, settings)
         except Refusal as error:
-            problems = [str(error)]
+            problems = [*error.args]
         if plan and plan["manager"] == "dnf" and plan["build"] == "dkms" and not self._finds_dkms():
             problems.append(
                 "the kernel modules need dkms, and no package source of the node offers it. Enable EPEL (dnf install "

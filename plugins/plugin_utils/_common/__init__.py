@@ -6,7 +6,7 @@
 
     action.py   base of the collection's actions
     result.py   result of a task, also of one that failed after changes
-    refusal.py  base of errors that refuse a request
+    refusal.py  base of errors that refuse a request, and their collection
     truth.py    truth values of variables
     output.py   messages to the terminal, without control characters
 

@@ -8,6 +8,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import typing as t
+
 
 class Refusal(Exception):
-    """Invalid input. The message states the problem and the remedy."""
+    """Invalid input. Each argument states a problem and its remedy."""
+
+    def __str__(self) -> str:
+        return "; ".join(self.args)
+
+
+class Problems(t.List[str]):
+    """The problems of steps of which each is checked, whether or not the others are refused."""
+
+    @contextlib.contextmanager
+    def collected(self) -> t.Iterator[None]:
+        """The block ends at its first Refusal, whose problems are added."""
+        try:
+            yield
+        except Refusal as error:
+            self.extend(error.args)
+
+    def refuse(self) -> None:
+        """Raise a Refusal with all problems, if there are any."""
+        if self:
+            raise Refusal(*self)

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ...module_utils._common.data import Data
-from .._common.refusal import Refusal
+from .._common.refusal import Problems, Refusal
 from .sources import DriverRequest, source_remedy
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
@@ -32,8 +32,11 @@ def select_branch(request: DriverRequest) -> Data:
             "Branch %s is transitional on %s: its packages install branch %s."
             % (requested, request.table["title"], branch["installs"])
         )
-    _check_series(request, requested, branch)
-    _check_version(request, requested, branch)
+    problems = Problems()
+    for check in (_check_series, _check_version):
+        with problems.collected():
+            check(request, requested, branch)
+    problems.refuse()
     return branch
 
 

@@ -12,7 +12,6 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from .._common.refusal import Refusal
-from . import generations
 from .generations import OPEN, PROPRIETARY, GpuWithGeneration
 from .names import Placeholders, fill
 from .sources import DriverRequest
@@ -21,14 +20,14 @@ _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
 _OPEN_ONLY = 620  # the first without proprietary modules
 
 
-def select_modules(request: DriverRequest, found: t.Sequence[GpuWithGeneration], branch: Data) -> str:
-    """``open``, ``proprietary`` or ``none``. Raises Refusal."""
+def select_modules(
+    request: DriverRequest, found: t.Sequence[GpuWithGeneration], supporting: t.Sequence[str], branch: Data
+) -> str:
+    """``open``, ``proprietary`` or ``none``; one of those ``supporting`` the GPUs. Raises Refusal."""
     requested: str = request.settings["kernel_modules"]
     if requested == "none":
         return requested
-    possible = [
-        each for each in generations.supporting_modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))
-    ]
+    possible = [each for each in supporting if each in branch.get("modules", (OPEN, PROPRIETARY))]
     number = int(branch["installs"])
     if number >= _OPEN_ONLY and PROPRIETARY in possible:
         possible.remove(PROPRIETARY)

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ...module_utils._common.data import Data
-from .._common.refusal import Refusal
+from .._common.refusal import Problems, Refusal
 from .._layout import boards as layout_boards
 from . import generations, sources
 from .branch import select_branch
@@ -30,26 +30,39 @@ _FAMILY = ["*nvidia*", "libcuda*", "cuda-drivers*", "libnv*", "!*container*", "!
 
 
 def plan_driver(table: Data, node: Data, settings: Data) -> Data:
-    """The driver that a node should have. Raises Refusal if the settings do not fit the node or its operating system.
+    """The driver that a node should have. Raises Refusal if the settings do not fit the node or its operating system, with
+    the problems of all steps that need no result of a refused one.
 
     ``table`` is that of the operating system, ``node`` has facts, and ``settings`` has the role's variables without their
     prefix.
     """
-    request = sources.select_source(table, node, settings)
-    named = [layout_boards.data(name) for name in settings["boards"]]
-    found = _gpus_with_generations(node, named)
-    boards = named or _known_boards(node["gpus"])
-    branch = select_branch(request)
-    generations.check_branch(found, int(branch["installs"]))
-    modules = select_modules(request, found, branch)
-    placeholders = placeholders_of(request, branch, modules)
-    build = select_build(request, modules, placeholders)
-    nvlink = nvlink_services(request, boards)
-    headers = _headers(request, placeholders) if build == "dkms" else ""
+    problems = Problems()
+    boards: t.List[Data] = []
+    with problems.collected():
+        named = [layout_boards.data(name) for name in settings["boards"]]
+        found = _gpus_with_generations(node, named)
+        boards = named or _known_boards(node["gpus"])
+        supporting = generations.supporting_modules(found) if settings["kernel_modules"] != "none" else ()
+    with problems.collected():
+        request = sources.select_source(table, node, settings)
+        with problems.collected():
+            nvlink = nvlink_services(request, boards)
+        branch = select_branch(request)
+    with problems.collected():
+        _check_package_names(settings)
+    problems.refuse()
     version = settings["version"] or branch["installs"]
     minimum, minimum_board = _minimum(boards)
+    with problems.collected():
+        generations.check_branch(found, int(branch["installs"]))
+        _check_minimum(minimum, minimum_board, version)
+    with problems.collected():
+        modules = select_modules(request, found, supporting, branch)
+    problems.refuse()
+    placeholders = placeholders_of(request, branch, modules)
+    build = select_build(request, modules, placeholders)
+    headers = _headers(request, placeholders) if build == "dkms" else ""
     names = _package_entries(request, build, nvlink)
-    _check_minimum(minimum, minimum_board, version)
     packages = [*dict.fromkeys(filter(None, (fill(name, placeholders) for name in names if applies(name, version))))]
     return {
         "manager": request.table["manager"],
@@ -123,16 +136,16 @@ def _headers(request: DriverRequest, placeholders: Placeholders) -> str:
 
 
 def _package_entries(request: DriverRequest, build: str, nvlink: Services) -> t.List[t.Union[str, Data]]:
-    """The packages as the table and the settings name them. Raises Refusal."""
+    """The packages as the table and the settings name them."""
     source, settings = request.source, request.settings
-    names = _configured_packages(settings, "packages") or [
+    names = [*settings["packages"]] or [
         *(source.get("prebuilt", {}).get("packages", ()) if build == "prebuilt" else ()),
         *source["packages"][settings["flavour"]][build],
         *(source["persistenced"] if settings["persistenced"] else ()),
     ]
     for key, needed in nvlink._asdict().items():
         names += source.get(key, ()) if needed else ()
-    return names + _configured_packages(settings, "extra_packages")
+    return [*names, *settings["extra_packages"]]
 
 
 def _ubuntus_modules(request: DriverRequest, build: str, placeholders: Placeholders, packages: t.Sequence[str]) -> Data:
@@ -153,12 +166,14 @@ def _services(settings: Data, nvlink: Services) -> t.List[str]:
     ]
 
 
-def _configured_packages(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:
-    """The packages in a setting."""
-    for name in settings[variable]:
-        if name is None or not _PACKAGE.fullmatch(str(name)):
-            raise Refusal("nvidia_driver_%s contains %r, which is not a package name" % (variable, name and str(name)))
-    return [str(name) for name in settings[variable]]
+def _check_package_names(settings: Data) -> None:
+    problems = Problems(
+        "nvidia_driver_%s contains %r, which is not a package name" % (variable, name)
+        for variable in ("packages", "extra_packages")
+        for name in settings[variable]
+        if name is None or not _PACKAGE.fullmatch(name)
+    )
+    problems.refuse()
 
 
 def _minimum(boards: t.Sequence[Data]) -> t.Tuple[str, str]:

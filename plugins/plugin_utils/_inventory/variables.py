@@ -218,7 +218,7 @@ def valid_for_host(role: str, variables: Values, template: t.Callable[[t.Any], t
     """The same without problems. Raises Refusal with all of them."""
     values, problems = validated_for_host(role, variables, template)
     if problems:
-        raise Refusal("; ".join(problems))
+        raise Refusal(*problems)
     return values
 
 

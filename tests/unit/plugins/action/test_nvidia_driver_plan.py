@@ -112,6 +112,11 @@ def test_unsupported_settings_are_problems() -> None:
     )
 
 
+def test_each_problem_of_the_plan_is_one_of_the_list() -> None:
+    result = run(DEBIAN_12, nvidia_driver_branch="470", nvidia_driver_packages=["*"])
+    assert [problem.split()[0] for problem in result["problems"]] == ["nvidia_driver_branch", "nvidia_driver_packages"]
+
+
 def test_a_transitional_branch_is_a_warning() -> None:
     ubuntu = {
         **DEBIAN_12, "distribution": "Ubuntu", "distribution_version": "22.04", "distribution_major_version": "22",

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.d
     B200,
     H100,
     H200,
+    K80,
     SYSTEMS,
     T4,
     Data,
@@ -123,6 +124,27 @@ def test_invalid_package_names_are_refused(name: t.Optional[str]) -> None:
 
 def test_nvidia_driver_packages_replaces_the_table() -> None:
     assert plan("debian_12", packages=["mine", "nvidia-smi"])["packages"] == ["mine", "nvidia-smi"]
+
+
+@pytest.mark.parametrize(
+    "device, around, settings, problems",
+    [
+        (K80, {"switches": 4}, {"source": "distribution", "branch": "580", "packages": ["*"], "extra_packages": ["-y"]},
+         ["Kepler", "has no fabric manager", "no branch 580", "_packages contains '*'", "extra_packages contains '-y'"]),
+        (B200, {}, {"branch": "550", "kernel_modules": "proprietary", "module_build": "prebuilt"},
+         ["needs branch 570", "only the open kernel module"]),
+        (H200, {}, {"branch": "470", "boards": ["A1000"]}, ["unknown board 'A1000'", "from 515 on"]),
+        (H200, {}, {"branch": "610", "version": "595.58.03"}, ["no server series", "595.58.03 is not of branch 615"]),
+    ],
+)  # fmt: skip
+def test_independent_problems_are_reported_together(
+    device: str, around: Data, settings: Data, problems: t.List[str]
+) -> None:
+    system = "ubuntu_26.04" if settings["branch"] == "610" else "debian_12"
+    with pytest.raises(Refusal) as caught:
+        plan(system, gpu(device), **around, **settings)
+    assert len(caught.value.args) == len(problems)
+    assert [words for words, text in zip(problems, caught.value.args) if words not in text] == []
 
 
 def test_extra_packages_are_added() -> None:
