@@ -15,6 +15,7 @@ description:
   - Selects the version. O(version) if it is given. Otherwise an installed version of O(branch) is kept, unless O(upgrade=true).
     Otherwise the newest version of O(branch) in which all packages are available. Without O(version) and O(branch) the packages
     are only installed, at any version, and are neither pinned nor held.
+  - Warns if O(version) or O(branch) is older than what is installed, also in check mode.
   - If O(repository) has packages of the family, versions that other package sources offer do not count.
   - With apt, pins the version in C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
     this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, enables

@@ -166,10 +166,11 @@ def package_differences(now: Status, desired: Desired) -> t.List[str]:
                 "no package of the %s is installed, and %s is requested (if it is provided otherwise, leave %s out of "
                 "gpu_node_roles)" % (title(desired.role), requested, desired.role)
             ]
-        if desired.version and have != desired.version:
-            found.append("%s %s is installed, and %s is requested" % (title(desired.role), have, desired.version))
-        elif not desired.version and not desired.in_branch(have):
-            found.append("%s %s is installed, and branch %s is requested" % (title(desired.role), have, desired.branch))
+        if needs_other_version(now, desired):
+            text = "%s %s is installed, and %s is requested"
+            if is_downgrade(now, desired):
+                text = "%s %s is installed, and %s is requested, which is a downgrade"
+            found.append(text % (title(desired.role), have, desired.version or "branch " + desired.branch))
     for what, names in (
         ("%s: not installed", now.absent),
         ("%s: left half installed by the package manager", now.broken),
@@ -185,13 +186,22 @@ def title(role: str) -> str:
     return role.split("_", 1)[-1].replace("_", " ")
 
 
-def needs_offers(now: Status, desired: Desired) -> bool:
-    """Whether the package sources are needed: not if all packages are installed at the version to keep."""
-    if desired.upgrade or now.incomplete:
-        return True
+def needs_other_version(now: Status, desired: Desired) -> bool:
+    """Whether the installed version is not the requested one, or not of the requested branch."""
     if not desired.versioned or now.version is None:
         return False
     return now.version != desired.version if desired.version else not desired.in_branch(now.version)
+
+
+def is_downgrade(now: Status, desired: Desired) -> bool:
+    """Whether the requested version or branch is older than the installed one."""
+    requested = numbers(desired.version or desired.branch)
+    return needs_other_version(now, desired) and requested < numbers(str(now.version))[: len(requested)]
+
+
+def needs_offers(now: Status, desired: Desired) -> bool:
+    """Whether the package sources are needed: not if all packages are installed at the version to keep."""
+    return desired.upgrade or now.incomplete or needs_other_version(now, desired)
 
 
 def kept_version(now: Status, desired: Desired) -> t.Optional[str]:
@@ -209,13 +219,12 @@ def choose_packages(
     Without a requested version, an installed one of the branch stays, unless an upgrade is requested.
     """
     version = select_version(now, offers, desired)
-    if version:
-        _check_minimum(version, desired)
+    problems = _minimum_problems(version, desired)
     kernel = _later_kernels(packages, offers, desired, desired.upgrade or version != now.version)
-    if not (now.incomplete or kernel or version != now.version):
+    if not (problems or now.incomplete or kernel or version != now.version):
         return Choice(version, [], False, [])
     if desired.headers in now.missing and not offers.get(desired.headers):
-        raise Refusal(
+        problems.append(
             "the node's package sources offer no %s, which the module for the running kernel is built with: upgrade the "
             "kernel and reboot first" % desired.headers
         )
@@ -227,7 +236,7 @@ def choose_packages(
             install.append(name + separator + match)
         elif name in kernel:
             install.append(name + separator + kernel[name])
-        elif name in now.missing and not offered:
+        elif name in now.missing and not offered and name != desired.headers:
             lacking.append("%s is not offered" % name)
         elif desired.shares_version(name) and version and not _has(packages, name, version, desired):
             lacking.append("%s is offered as %s" % (name, ", ".join(_labels(offered, desired)) or "nothing"))
@@ -236,11 +245,13 @@ def choose_packages(
     if lacking:
         what = " ".join(filter(None, (title(desired.role), version)))
         check = "%s_version and " % desired.role if desired.versioned else ""
-        raise Refusal(
+        problems.append(
             "%s cannot be installed: %s. Check %sthe package sources of the node" % (what, "; ".join(lacking), check)
         )
-    downgrade = bool(version and now.version) and numbers(str(version)) < numbers(str(now.version))
-    return Choice(version, install, downgrade, [name for name in desired.optional_packages if offers.get(name)])
+    if problems:
+        raise Refusal("; ".join(problems))
+    optional = [name for name in desired.optional_packages if offers.get(name)]
+    return Choice(version, install, is_downgrade(now, desired), optional)
 
 
 def select_version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
@@ -281,14 +292,13 @@ def _labels(versions: t.Sequence[str], desired: Desired) -> t.List[str]:
     return list(dict.fromkeys(desired.label(each) for each in versions))
 
 
-def _check_minimum(version: str, desired: Desired) -> None:
-    if desired.minimum_version and numbers(version) < numbers(desired.minimum_version):
-        raise Refusal(
-            "%s needs %s %s or later, and %s would be installed; set %s_branch or %s_version"
-            % (
-                desired.minimum_for, title(desired.role), desired.minimum_version, version, desired.role, desired.role,
-            )
-        )  # fmt: skip
+def _minimum_problems(version: t.Optional[str], desired: Desired) -> t.List[str]:
+    if not (version and desired.minimum_version and numbers(version) < numbers(desired.minimum_version)):
+        return []
+    return [
+        "%s needs %s %s or later, and %s would be installed; set %s_branch or %s_version"
+        % (desired.minimum_for, title(desired.role), desired.minimum_version, version, desired.role, desired.role)
+    ]
 
 
 def _later_kernels(packages: t.Sequence[Package], offers: Offers, desired: Desired, change: bool) -> t.Dict[str, str]:

@@ -190,6 +190,8 @@ def present(node: NodePackages) -> Data:
         node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
         packages = node.manager.packages()
     now = node.status(packages)
+    if choice.is_downgrade(now, node.desired):
+        node.warn(choice.package_differences(now, node.desired)[0])
     offers = installation.refreshed_offers(node, now)
     if offers is None:
         return results.preview_without_offers(node, before, now)

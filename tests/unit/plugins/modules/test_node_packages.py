@@ -87,7 +87,9 @@ def test_a_newer_driver_of_the_distribution_is_not_used(debian, driver):
 
 
 def test_an_older_version(debian, driver):
-    driver()
+    assert "warnings" not in driver()
+    words = "driver 580.126.20 is installed, and 580.105.08 is requested, which is a downgrade"
+    assert words in json.dumps(driver(version="580.105.08", check=True)["warnings"])
     assert driver(version="580.105.08")["version"] == "580.105.08"
     assert debian.state[CUDA] == ["hi ", OLD]
     assert debian.called("--yes --allow-downgrades .*install nvidia-driver-cuda=" + OLD)

@@ -117,7 +117,17 @@ def test_a_node_that_matches_has_no_differences() -> None:
         (
             installed(NEW),
             desired(version="535.261.03"),
-            "driver 535.309.01 is installed, and 535.261.03 is requested",
+            "driver 535.309.01 is installed, and 535.261.03 is requested, which is a downgrade",
+        ),
+        (
+            installed(NEW),
+            desired(branch="515"),
+            "driver 535.309.01 is installed, and branch 515 is requested, which is a downgrade",
+        ),
+        (
+            dpkg(("ii ", "nvidia-smi", "535.309.01~rc.1-1")),
+            desired("nvidia-smi", version="535.309.01"),
+            "driver 535.309.01~rc.1 is installed, and 535.309.01 is requested",
         ),
         (installed(NEW), desired("nvidia-smi", "nvidia-kernel-dkms"), "nvidia-kernel-dkms: not installed"),
         (
@@ -334,6 +344,10 @@ def test_headers_of_the_running_kernel() -> None:
         ([], {**OFFERS, "libcuda1": ["535.1.1-1"]}, desired("nvidia-smi", "libcuda1"), ["in one version", "535.1.1"]),
         ([], OFFERS, desired(minimum_version="535.400.01", minimum_for="H20-96GB"),
          ["H20-96GB needs driver 535.400.01 or later, and 535.309.01 would be"]),
+        ([], OFFERS, desired("linux-headers-6.1", "nvidia-smi", "missing", headers="linux-headers-6.1",
+                             minimum_version="535.400.01", minimum_for="H20-96GB"),
+         ["H20-96GB needs", "; the node's package sources offer no linux-headers-6.1",
+          "first; driver 535.309.01 cannot be installed: missing is not offered. Check"]),
     ],
 )  # fmt: skip
 def test_unavailable_packages(
