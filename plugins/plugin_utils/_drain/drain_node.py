@@ -183,9 +183,9 @@ class _Drain:
         return [evictions.waiting_reason(pod, rejected) for pod in pods]
 
     def _rejected(self, pods: list[Pod]) -> dict[str, str]:
-        """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
-        rejected = self.guard.api.remove("evicted", pods, self.options.grace_period)
-        return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
+        """Request evictions; the reasons for which the API rejects some of them, by pod."""
+        rejected = self.guard.api.evict(pods, self.options.grace_period)
+        return {str(pod): reason for pod, reason in rejected.items()}
 
     def _pause(self, reading: Reading, components: t.Sequence[str]) -> Reading:
         """Record that the node is drained and pause components in one write, then wait until their pods have ended."""

@@ -40,7 +40,7 @@ def label(run: t.Callable[..., Data], found: Cluster, **arguments: t.Any) -> Dat
 def test_the_mig_manager_is_restarted_before_its_label_changes(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one"))
     result = label(run, found, nodes=CHANGE)
-    assert result["changed"] and found.calls == ["objects", "pods", "objects", "objects", "patch"]
+    assert result["changed"] and found.calls == ["read", "delete", "read", "read", "patch"]
     assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
     assert STATE not in found.node["metadata"]["labels"]
     assert result["diff"][0]["before"] == {CONFIG: "old", STATE: "success"}
@@ -51,14 +51,14 @@ def test_a_failed_configuration_is_applied_again(run: t.Callable[..., Data]) -> 
     """Its state is removed before the MIG manager, which sets it again, is restarted."""
     found = cluster(manager("one"), **{STATE: "failed"})
     assert label(run, found, retry=["a"])["changed"]
-    assert found.calls == ["objects", "patch", "pods", "objects", "objects"]
+    assert found.calls == ["read", "patch", "delete", "read", "read"]
     assert found.patches == [{"metadata": {"labels": {STATE: None}}}]
 
 
 def test_mig_managers_on_other_nodes_keep_running(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one", "b"))
     label(run, found, nodes=CHANGE)
-    assert found.calls == ["objects", "patch"]
+    assert found.calls == ["read", "patch"]
 
 
 REMOVAL = [{"node": "a", "labels": {CONFIG: None, STATE: None}}]
@@ -68,17 +68,17 @@ def test_labels_are_removed_after_the_mig_manager_has_ended(run: t.Callable[...,
     """One that starts would apply the old configuration again, and one that runs the default of the operator."""
     ending = manager("one")
     found = cluster(ending, manager("elsewhere", "b"))
-    reading = found.gpu_cluster_objects
+    reading = found.read
 
-    def ends(objects: t.Sequence[Data]) -> Data:
+    def ends(requests: t.Sequence[Data]) -> t.List[Data]:
         assert found.patches == []
-        if found.calls.count("objects") == 3:  # the DaemonSet was deleted
+        if found.calls.count("read") == 3:  # the DaemonSet was deleted
             ending["metadata"]["deletionTimestamp"] = "now"
-        return reading(objects)
+        return reading(requests)
 
-    found.gpu_cluster_objects = ends  # type: ignore[method-assign]
+    found.read = ends  # type: ignore[method-assign]
     assert label(run, found, nodes=REMOVAL)["changed"]
-    assert found.calls == ["objects"] * 3 + ["patch"]
+    assert found.calls == ["read"] * 3 + ["patch"]
     assert found.node and not {CONFIG, STATE} & set(found.node["metadata"]["labels"])
 
 
@@ -92,7 +92,7 @@ def test_labels_stay_while_the_mig_manager_runs(run: t.Callable[..., Data]) -> N
 def test_labels_that_no_mig_manager_reads(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one"))
     label(run, found, nodes=CHANGE, managers="")
-    assert found.calls == ["objects", "patch"]
+    assert found.calls == ["read", "patch"]
 
 
 def test_nothing_to_label(run: t.Callable[..., Data]) -> None:
@@ -103,20 +103,20 @@ def test_nothing_to_label(run: t.Callable[..., Data]) -> None:
 def test_check_mode_shows_the_difference(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one"))
     result = label(run, found, nodes=CHANGE, check=True)
-    assert result["changed"] and result["diff"][0]["after"] == {CONFIG: "new"} and found.calls == ["objects"]
+    assert result["changed"] and result["diff"][0]["after"] == {CONFIG: "new"} and found.calls == ["read"]
 
 
-@pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
-def test_each_request_is_repeated(run: t.Callable[..., Data], module: str) -> None:
+@pytest.mark.parametrize("verb", ["read", "patch", "delete"])
+def test_each_request_is_repeated(run: t.Callable[..., Data], verb: str) -> None:
     found = cluster(manager("one"))
-    found.fail = [module]
+    found.fail = [verb]
     assert "failed" not in label(run, found, nodes=CHANGE)
     assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
 
 
 def test_an_api_server_that_stays_away(run: t.Callable[..., Data]) -> None:
     found = cluster()
-    found.fail = ["gpu_cluster_objects"] * 99
+    found.fail = ["read"] * 99
     result = label(run, found, nodes=CHANGE)
     assert result["failed"] and result["msg"] == "a request to the cluster failed: Connection refused"
 
@@ -187,16 +187,16 @@ def test_a_node_that_this_run_must_have_drained(
 
 def test_a_node_that_someone_else_changes_at_the_same_time(run: t.Callable[..., Data]) -> None:
     found = cluster()
-    patch = found.gpu_cluster_patch
+    patch = found.patch
 
-    def changed_first(patches: t.Sequence[Data]) -> Data:
+    def changed_first(requests: t.Sequence[Data]) -> t.List[Data]:
         if not found.patches:
             found.write({"metadata": {"labels": {"other": "x"}}})
-        return patch(patches)
+        return patch(requests)
 
-    found.gpu_cluster_patch = changed_first  # type: ignore[method-assign]
+    found.patch = changed_first  # type: ignore[method-assign]
     assert "failed" not in label(run, found, nodes=CHANGE, managers="")
-    assert found.calls == ["objects", "patch", "objects", "patch"]
+    assert found.calls == ["read", "patch", "read", "patch"]
     assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
 
 

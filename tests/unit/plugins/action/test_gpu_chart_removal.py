@@ -34,7 +34,7 @@ def removal(
                     "resources": [{"kind": each["kind"], "metadata": {"name": each["name"], "labels": OURS}}],
                     "api_found": each["kind"] != "HelmChart" or api_found,
                 }
-                for each in module_args["objects"]
+                for each in module_args["requests"]
             ]
         }
 
