@@ -11,8 +11,8 @@ module: gpu_cluster_requests
 short_description: Internal to the collection's roles, read and change objects of a cluster
 version_added: 0.9.0
 description:
-  - Internal to the collection's roles. Sends several requests to the API of a cluster at once, in this order. If the API
-    rejects one, the others are sent nevertheless, unless it is a patch. In check mode, the API only checks changes.
+  - Internal to the collection's roles. Sends requests to the API of a cluster, in this order. Those that the API rejects
+    do not stop the others, except patches. In check mode, the API only checks changes.
   - Takes the kubeconfig and the context from the environment variables C(K8S_AUTH_KUBECONFIG) and C(K8S_AUTH_CONTEXT).
 extends_documentation_fragment:
   - gpufleet.node._attributes

@@ -75,7 +75,7 @@ def _patch(client: t.Any, request: Data, check_mode: bool) -> Data:
 
 
 def _remove(client: t.Any, request: Data, check_mode: bool) -> Data:
-    """The API rejects pods that a budget protects (429) or that several select (500), and for webhooks and permissions."""
+    """The API rejects pods that one budget protects (429) or several select (500), and for webhooks and permissions."""
     from kubernetes.client.exceptions import ApiException
 
     resource = client.resource(request["kind"], _api_version(request))
