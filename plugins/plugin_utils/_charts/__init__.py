@@ -40,6 +40,4 @@ Tested under another name (folders are those of tests/unit/plugins):
     device_plugin_values, mapping, operator_values: test_releases.py
     agreement, wait: action/test_gpu_chart.py
     compare: action/test_gpu_chart_compare.py
-    node_labels: action/test_gpu_chart_label.py
-    removal: action/test_gpu_chart_removal.py
 """

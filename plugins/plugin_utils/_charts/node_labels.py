@@ -116,7 +116,7 @@ def _label(guard: NodeGuard, request: LabelRequest, nodes: t.Mapping[str, Data],
 
     def make(node: Data) -> Data:
         if request.drained:
-            record.owned(node, guard.run)
+            record.require_own(node, guard.run)
         return {"metadata": {"labels": changes[name_of(node)]}}
 
     return guard.change_all({name: nodes[name] for name in changes}, make)

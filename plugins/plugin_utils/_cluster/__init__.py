@@ -7,7 +7,7 @@
 Access:
     action.py          base of the actions that use the API
     api.py             reads, changes and restarts through the API
-    requests.py        sent from the controller, or by modules on another host
+    requests.py        sent from the controller, or by a module on another host
     responses.py       errors of requests, and their messages
     kubeconfig.py      a kubeconfig for the controller, from that of a server
     permissions.py     the ClusterRoles of cluster_roles.yml, and whether the user has their permissions

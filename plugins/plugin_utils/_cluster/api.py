@@ -60,9 +60,12 @@ class Api:
         return [each["resources"] for each in found]
 
     def results(self, requested: t.Sequence[Data]) -> list[Data]:
-        """The result for each, as the module gpu_cluster_objects returns them. Raises Unreadable."""
+        """The result for each, with ``resources`` or ``msg``. Raises Unreadable."""
+        return self._send("read", requested)
+
+    def _send(self, verb: str, requested: t.Iterable[Data]) -> list[Data]:
         self._require_run()
-        return self._requests.objects(requested)
+        return self._requests.send([{"verb": verb, **each} for each in requested])
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
         """The log of a container. Raises Unreadable, for example while the container is still starting."""
@@ -146,9 +149,9 @@ class Api:
                 done.update((name, found[name]) for name in left if not patches[name])
                 changing = [name for name in left if patches[name]]
                 if changing:
-                    self._require_run()
-                    changed = self._requests.patch([_versioned(found[name], patches[name]) for name in changing])
-                    done.update((name, node) for name, node in zip(changing, changed, strict=True) if node is not None)
+                    sent = self._send("patch", [_versioned(found[name], patches[name]) for name in changing])
+                    changed = zip(changing, sent, strict=True)
+                    done.update((name, each["object"]) for name, each in changed if each["object"] is not None)
                 if len(done) == len(nodes):
                     return done
             busy = [name for name in nodes if name not in done]
@@ -157,17 +160,19 @@ class Api:
         title = "node %s" % next(iter(nodes)) if len(nodes) == 1 else "%d nodes" % len(nodes)
         return progress.result("changing %s" % title, step) if nodes else {}
 
-    def remove(self, state: str, pods: t.Sequence[Pod], grace_period: int = -1) -> list[Data]:
-        """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
-        if not pods:
-            return []
-        self._require_run()
-        return self._requests.remove(state, [pod._asdict() for pod in pods], grace_period)
+    def evict(self, pods: t.Sequence[Pod], grace_period: int) -> dict[Pod, str]:
+        """Request evictions, which check mode only checks; why the API rejects some of them. Raises Unreadable."""
+        return self._remove("evict", pods, grace_period=grace_period)
 
     def delete(self, pods: t.Sequence[Pod]) -> None:
         """Delete pods that a controller replaces. Raises Unreadable."""
-        for rejected in self.remove("deleted", pods):
-            raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
+        for pod, reason in self._remove("delete", pods).items():
+            raise Unreadable("pod %s cannot be deleted: %s" % (pod, reason))
+
+    def _remove(self, verb: str, pods: t.Sequence[Pod], **options: t.Any) -> dict[Pod, str]:
+        requested = [{"kind": "Pod", **pod._asdict(), **options} for pod in pods]
+        results = self._send(verb, requested) if requested else []
+        return {pod: each["msg"] for pod, each in zip(pods, results, strict=True) if "msg" in each}
 
     def restart(self, pods: t.Sequence[Pod], progress: Progress) -> None:
         """Delete pods, and wait until they are gone. Raises Unreadable."""
@@ -197,4 +202,4 @@ def _versioned(node: Data, patch: Data) -> Data:
     """A patch that changes nothing if someone else changes the node first."""
     version = {"resourceVersion": node["metadata"].get("resourceVersion")}
     body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
-    return {"node": cluster_nodes.name_of(node), "patch": body}
+    return {"kind": "Node", "name": cluster_nodes.name_of(node), "patch": body}

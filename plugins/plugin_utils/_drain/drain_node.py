@@ -60,7 +60,7 @@ def drain(guard: NodeGuard, host: Host, options: DrainOptions) -> Drained:
     result = Drained()
     try:
         reading = guard.progress.result("reading the node of %s" % host.name, lambda: guard.api.host_reading(host))
-        known = guard.available(reading.node)
+        known = guard.require_available(reading.node)
         try:
             _Drain(guard, host, options, result).perform(reading, known)
         except (_Failed, Unreadable) as error:
@@ -100,7 +100,7 @@ class _Drain:
         """Evict the pods of the cordoned node, then pause components."""
         guard = self.guard
         # A run that is killed, or interrupted from the keyboard, can show nothing.
-        ours = record.owned(node, guard.run).cordoned
+        ours = record.require_own(node, guard.run).cordoned
         notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
         guard.progress.show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
         # Other pods may have started before the node was cordoned.
@@ -159,7 +159,7 @@ class _Drain:
         Otherwise, each run would take another pod of a workload that cannot be scheduled after the change. Those from
         which an earlier run has evicted pods are recorded, and lack these.
         """
-        progress, known = self.guard.progress, self.guard.available(node)
+        progress, known = self.guard.progress, self.guard.require_available(node)
         found = workloads.workloads_of(pods, known.workloads if known else ())
 
         def degraded() -> tuple[list[list[Data]], list[str]]:
@@ -183,9 +183,9 @@ class _Drain:
         return [evictions.waiting_reason(pod, rejected) for pod in pods]
 
     def _rejected(self, pods: list[Pod]) -> dict[str, str]:
-        """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
-        rejected = self.guard.api.remove("evicted", pods, self.options.grace_period)
-        return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
+        """Request evictions; the reasons for which the API rejects some of them, by pod."""
+        rejected = self.guard.api.evict(pods, self.options.grace_period)
+        return {str(pod): reason for pod, reason in rejected.items()}
 
     def _pause(self, reading: Reading, components: t.Sequence[str]) -> Reading:
         """Record that the node is drained and pause components in one write, then wait until their pods have ended."""
@@ -201,12 +201,12 @@ class _Drain:
         """Keep the node cordoned until there are no reasons to wait. ``first`` is its first reading, if that is current."""
         guard = self.guard
 
-        def keep() -> Reading:
+        def renew() -> Reading:
             reading = guard.api.reading(name)
-            return reading._replace(node=guard.change(reading.node, lambda item: record.keep(item, guard.run)))
+            return reading._replace(node=guard.change(reading.node, lambda item: record.renew(item, guard.run)))
 
         try:
-            return guard.until_empty("draining %s" % name, first, keep, reasons)
+            return guard.until_empty("draining %s" % name, first, renew, reasons)
         except Waiting as error:
             raise _Failed("after %d seconds, node %s %s: %s" % (guard.progress.timeout, name, why, error)) from None
 
@@ -234,4 +234,4 @@ def _undone(guard: NodeGuard, node: Data, known: Record | None, check_mode: bool
             name,
             error,
         )
-    return "%s, and its GPUs were not changed" % record.returned(node)
+    return "%s, and its GPUs were not changed" % record.service_state(node)

@@ -27,9 +27,9 @@ class NodeGuard(t.NamedTuple):
     run: Run
     takeover: int  # seconds after the last change of a run on another controller, which has ended then
 
-    def available(self, node: Data) -> Record | None:
+    def require_available(self, node: Data) -> Record | None:
         """The record of a node. Raises ValueError, and OtherRun if another run may still be changing the node."""
-        return record.available(node, self.run, self.takeover)
+        return record.require_available(node, self.run, self.takeover)
 
     def change(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         """Change a node with the patch that ``make`` returns for it, and return it as it is then. Raises as change_all."""
@@ -37,10 +37,10 @@ class NodeGuard(t.NamedTuple):
         return self.change_all({name: node}, make)[name]
 
     def change_all(self, nodes: t.Mapping[str, Data], make: t.Callable[[Data], Data]) -> dict[str, Data]:
-        """The same for several nodes, by name. Raises Unreadable, OtherRun as available does, and the errors of ``make``."""
+        """The same for several nodes, by name. Raises Unreadable and OtherRun, and the errors of ``make``."""
 
         def guarded(node: Data) -> Data:
-            self.available(node)
+            self.require_available(node)
             return make(node)
 
         return self.api.change_all(nodes, guarded, self.progress)

@@ -24,7 +24,7 @@ from .._cluster.runs import Run
 from .workloads import Workload, workload_of
 
 RECORD = "gpufleet.node/out-of-service"
-_RENEWED = 300  # seconds after which the record is written again while the run waits
+_RENEWAL = 300  # seconds after which a waiting run writes its record again
 
 
 class Record(t.NamedTuple):
@@ -120,7 +120,7 @@ def _labels_of(found: t.Any) -> dict[str, str]:
     return dict(found)
 
 
-def available(node: Data, run: Run, takeover: int) -> Record | None:
+def require_available(node: Data, run: Run, takeover: int) -> Record | None:
     """The record of a node that this run may change. Raises OtherRun if another run may still be changing the node.
 
     A run on another controller is taken to have ended so many seconds after its last change.
@@ -135,7 +135,7 @@ def available(node: Data, run: Run, takeover: int) -> Record | None:
     )
 
 
-def owned(node: Data, run: Run) -> Record:
+def require_own(node: Data, run: Run) -> Record:
     """The record of a node that this run has cordoned. Raises OtherRun if another run has continued with the node since."""
     known = read_record(node)
     if known is None or not runs.is_same(known.run, run):
@@ -143,11 +143,11 @@ def owned(node: Data, run: Run) -> Record:
     return known
 
 
-def keep(node: Data, run: Run) -> Data:
-    """The patch that keeps a node cordoned, and renews the time of its record; empty if both are current. Raises OtherRun."""
-    known = owned(node, run)
-    is_current = time.time() - known.run.written < _RENEWED
-    return {} if cordoned(node) and is_current else _cordoned(node, known)
+def renew(node: Data, run: Run) -> Data:
+    """The patch that renews the time of a node's record, and its cordon; empty if both are current. Raises OtherRun."""
+    known = require_own(node, run)
+    is_current = time.time() - known.run.written < _RENEWAL
+    return {} if cordoned(node) and is_current else _cordoning_patch(node, known)
 
 
 def cordoned(node: Data) -> bool:
@@ -155,8 +155,8 @@ def cordoned(node: Data) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
-def returned(node: Data) -> str:
-    """The state of a node after uncordon(), as a sentence without a full stop."""
+def service_state(node: Data) -> str:
+    """Whether a node is in service after uncordon(), as a sentence without a full stop."""
     return "The node remains cordoned, as it was before" if cordoned(node) else "The node is in service"
 
 
@@ -167,7 +167,7 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     new = [each for each in workloads if each.uid not in uids]
     if runs.is_same(known.run, run) and cordoned(node) and not new:
         return {}
-    return _cordoned(node, known._replace(run=run, workloads=[*known.workloads, *new]))
+    return _cordoning_patch(node, known._replace(run=run, workloads=[*known.workloads, *new]))
 
 
 def pause(node: Data, run: Run, operands: t.Iterable[str]) -> Data:
@@ -175,14 +175,14 @@ def pause(node: Data, run: Run, operands: t.Iterable[str]) -> Data:
 
     Raises OtherRun.
     """
-    known = owned(node, run)
+    known = require_own(node, run)
     labels = labels_of(node)
     found = {DEPLOY + name: labels.get(DEPLOY + name, "false") for name in operands}
     names = [name for name, value in found.items() if value != "false" and not is_paused(value)]
     if known.drained and not names and cordoned(node):
         return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
-    return _cordoned(node, known._replace(drained=True, labels=former), dict.fromkeys(names, PAUSED))
+    return _cordoning_patch(node, known._replace(drained=True, labels=former), dict.fromkeys(names, PAUSED))
 
 
 def resume(node: Data, run: Run) -> Data:
@@ -211,7 +211,7 @@ def _former(node: Data, known: Record) -> Data:
     return {name: value for name, value in own.items() if labels.get(name) == PAUSED}
 
 
-def _cordoned(node: Data, new: Record, labels: t.Mapping[str, str] | None = None) -> Data:
+def _cordoning_patch(node: Data, new: Record, labels: t.Mapping[str, str] | None = None) -> Data:
     """The patch with a new record, which also cordons the node if it is not."""
     if cordoned(node):
         return _patch(new, labels)

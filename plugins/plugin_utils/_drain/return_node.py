@@ -79,7 +79,7 @@ class _Return:
     def perform(self) -> None:
         guard, host, options, result = self.guard, self.host, self.options, self.result
         reading = guard.progress.result("reading the node of %s" % host.name, lambda: guard.api.host_reading(host))
-        known = guard.available(reading.node)
+        known = guard.require_available(reading.node)
         steps = record.commands_without_record(reading.node) if known is None and options.drained else ""
         if steps:
             raise _NotReady(
@@ -188,7 +188,7 @@ class _Return:
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (progress.timeout, name, "; ".join([*error.reasons, *reasons]), record.returned(node))
+                % (progress.timeout, name, "; ".join([*error.reasons, *reasons]), record.service_state(node))
             ) from None
 
 

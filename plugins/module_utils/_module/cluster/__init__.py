@@ -5,15 +5,11 @@
 """Requests to a cluster's API, with the client of kubernetes.core.
 
     client.py      the client
-    objects.py     reads objects of several kinds
-    patch.py       changes nodes
-    pods.py        evicts or deletes pods
-    names.py       names of objects in the paths of requests
+    requests.py    sends a list of requests, which read, patch, evict or delete objects
     background.py  functions that run beside the caller
 
 Imports nothing of the others.
 
 Tested under another name (folders are those of tests/unit/plugins):
-    background, names: test_client.py
-    patch: tests/cluster/test_drain.py
+    background: test_client.py
 """

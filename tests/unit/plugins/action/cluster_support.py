@@ -27,9 +27,9 @@ class Cluster:
         self.node: t.Optional[Data] = item
         self.pods, self.protected = list(pods), protected
         self.patches: t.List[Data] = []
-        self.fail: t.List[str] = []  # modules that fail once, in order
+        self.fail: t.List[str] = []  # verbs whose requests fail once, in order
         self.lost = 0  # responses
-        self.calls: t.List[str] = []  # of modules
+        self.calls: t.List[str] = []  # the verbs of requests that are sent together
         self.controller: Data = {"metadata": {}}
         self.run = OWN
         self.now = 100.0
@@ -42,16 +42,21 @@ class Cluster:
         self.daemonsets = [{"spec": {"template": {"spec": {"nodeSelector": each}}}} for each in selectors]
 
     def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
-        name = module_name.rpartition(".")[2]
-        self.calls.append(name.rpartition("_")[2])
-        if self.fail and self.fail[0] == name:
-            self.fail.pop(0)
-            return {"failed": True, "msg": "Connection refused"}
-        return t.cast(Data, getattr(self, name)(**module_args))
+        assert module_name == "gpufleet.node.gpu_cluster_requests"
+        requests = module_args["requests"]
+        (verb,) = {each["verb"] for each in requests}
+        self.calls.append(verb)
+        try:
+            if self.fail and self.fail[0] == verb:
+                self.fail.pop(0)
+                raise ConnectionError("Connection refused")
+            return {"results": getattr(self, verb)(requests)}
+        except ConnectionError as error:
+            return {"failed": True, "msg": str(error)}
 
-    def gpu_cluster_objects(self, objects: t.Sequence[Data]) -> Data:
+    def read(self, requests: t.Sequence[Data]) -> t.List[Data]:
         results = []
-        for each in objects:
+        for each in requests:
             kinds = {
                 "Node": [self.node],
                 "Pod": list(self.pods),
@@ -64,27 +69,27 @@ class Cluster:
                 found = []
             results.append({"resources": found})
         self.pods = [pod for pod in self.pods if not pod["metadata"].get("deletionTimestamp") or self.stuck(pod)]
-        return {"results": results}
+        return results
 
     @staticmethod
     def stuck(pod: Data) -> bool:
         return bool(pod["metadata"].get("finalizers"))
 
-    def gpu_cluster_patch(self, patches: t.Sequence[Data]) -> Data:
-        nodes: t.List[t.Optional[Data]] = []
-        for each in patches:
+    def patch(self, requests: t.Sequence[Data]) -> t.List[Data]:
+        results: t.List[Data] = []
+        for each in requests:
             patch = each["patch"]
-            assert self.node is not None and self.node["metadata"]["name"] == each["node"]
+            assert self.node is not None and self.node["metadata"]["name"] == each["name"]
             current = self.node["metadata"].get("resourceVersion")
             if patch["metadata"].pop("resourceVersion", current) != current:
-                nodes.append(None)
+                results.append({"object": None})
             elif self.lost:  # the response does not arrive
                 self.lost -= 1
                 self.write(patch)
-                return {"failed": True, "msg": "Connection reset by peer"}
+                raise ConnectionError("Connection reset by peer")
             else:
-                nodes.append(self.write(patch))
-        return {"nodes": nodes}
+                results.append({"object": self.write(patch)})
+        return results
 
     def write(self, patch: Data) -> Data:
         assert self.node is not None
@@ -98,17 +103,18 @@ class Cluster:
             self.pods.append(self.started)
         return self.node
 
-    def gpu_cluster_pods(self, state: str, pods: t.Sequence[Data], grace_period: int) -> Data:
-        rejected = []
-        for asked in pods:
-            left = self.protected.get(asked["name"], 0)
-            if state == "evicted" and left:
-                self.protected[asked["name"]] = left - (not self.check)
-                rejected.append({**asked, "reason": BUDGET})
-                continue
-            if self.check:
-                continue
-            for pod in self.pods:
-                if pod["metadata"].get("uid") == asked["uid"]:
-                    pod["metadata"]["deletionTimestamp"] = "now"
-        return {"rejected": rejected}
+    def evict(self, requests: t.Sequence[Data]) -> t.List[Data]:
+        results = []
+        for each in requests:
+            left = self.protected.get(each["name"], 0)
+            if left:
+                self.protected[each["name"]] = left - (not self.check)
+            results += [{"msg": BUDGET}] if left else self.delete([each])
+        return results
+
+    def delete(self, requests: t.Sequence[Data]) -> t.List[Data]:
+        uids = [each["uid"] for each in requests]
+        for pod in self.pods:
+            if pod["metadata"].get("uid") in uids and not self.check:
+                pod["metadata"]["deletionTimestamp"] = "now"
+        return [{} for _each in requests]

@@ -51,7 +51,7 @@ def plan(
         return {
             "results": [
                 {"resources": items.get(each["kind"], []), "api_found": known.get(each["kind"], True)}
-                for each in module_args["objects"]
+                for each in module_args["requests"]
             ]
         }
 
@@ -200,7 +200,7 @@ def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Dat
             return {"failed": True, "msg": reading}
         if len(left) > 1:
             left.pop(0)
-        assert [each["kind"] for each in module_args["objects"]] == ["Node", "Pod"]
+        assert [each["kind"] for each in module_args["requests"]] == ["Node", "Pod"]
         return {"results": [{"resources": [reading[0]]}, {"resources": reading[1]}]}
 
     found._execute_module = execute
@@ -256,15 +256,15 @@ def test_reads_one_node_and_its_pods(clock: Clock) -> None:
     asked: t.List[t.Any] = []
 
     def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
-        asked.extend(module_args["objects"])
+        asked.extend(module_args["requests"])
         return {"results": [{"resources": [READY[0]]}, {"resources": []}]}
 
     arguments = {"expected": {"a": {}}, "namespace": "ns", "timeout": 0, "elsewhere": False}
     found = action(gpu_chart_wait, "gpu_chart_wait", arguments)
     found._execute_module = execute
     assert "failed" not in found.run(task_vars={})
-    pods = {"kind": "Pod", "namespace": "ns", "field_selectors": ["spec.nodeName=a"]}
-    assert asked == [{"kind": "Node", "name": "a"}, pods]
+    pods = {"verb": "read", "kind": "Pod", "namespace": "ns", "field_selectors": ["spec.nodeName=a"]}
+    assert asked == [{"verb": "read", "kind": "Node", "name": "a"}, pods]
 
 
 def test_must_remain_ready(clock: Clock) -> None:

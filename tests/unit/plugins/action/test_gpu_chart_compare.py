@@ -70,9 +70,9 @@ class Run:
         found._task.check_mode = check_mode
 
         def execute(module_args: Data, **_others: t.Any) -> Data:
-            self.read += module_args["objects"]
+            self.read += module_args["requests"]
             items = {"Node": [item], "Pod": []}
-            return {"results": [{"resources": items[each["kind"]]} for each in module_args["objects"]]}
+            return {"results": [{"resources": items[each["kind"]]} for each in module_args["requests"]]}
 
         found._execute_module = execute
         result: Data = found.run(task_vars={"ansible_play_hosts": ["a", "b"]})

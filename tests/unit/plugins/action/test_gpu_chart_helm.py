@@ -26,7 +26,7 @@ def run(helm: t.Callable[[Data], Data], *pods: Data) -> Data:
         if module_name == "kubernetes.core.helm":
             return helm(module_args)
         return {
-            "results": [{"resources": list(pods) if each["kind"] == "Pod" else []} for each in module_args["objects"]]
+            "results": [{"resources": list(pods) if each["kind"] == "Pod" else []} for each in module_args["requests"]]
         }
 
     found._execute_module = execute

@@ -37,86 +37,30 @@ def label(run: t.Callable[..., Data], found: Cluster, **arguments: t.Any) -> Dat
     return run(gpu_chart_label, found, **given)
 
 
-def test_the_mig_manager_is_restarted_before_its_label_changes(run: t.Callable[..., Data]) -> None:
-    found = cluster(manager("one"))
-    result = label(run, found, nodes=CHANGE)
-    assert result["changed"] and found.calls == ["objects", "pods", "objects", "objects", "patch"]
+def test_a_failed_configuration_is_replaced(run: t.Callable[..., Data]) -> None:
+    """In check mode, it is only read."""
+    found = cluster(manager("one"), **{STATE: "failed"})
+    preview = label(run, found, nodes=CHANGE, retry=["a"], check=True)
+    assert found.calls == ["read"]
+    found.calls.clear()
+    result = label(run, found, nodes=CHANGE, retry=["a"])
+    assert result == preview and result["changed"] and result["diff"][0]["after"] == {CONFIG: "new"}
+    assert found.calls == ["read", "patch", "delete", "read", "read", "patch"]
     assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
     assert STATE not in found.node["metadata"]["labels"]
-    assert result["diff"][0]["before"] == {CONFIG: "old", STATE: "success"}
-    assert result["diff"][0]["after"] == {CONFIG: "new"}
 
 
-def test_a_failed_configuration_is_applied_again(run: t.Callable[..., Data]) -> None:
-    """Its state is removed before the MIG manager, which sets it again, is restarted."""
-    found = cluster(manager("one"), **{STATE: "failed"})
-    assert label(run, found, retry=["a"])["changed"]
-    assert found.calls == ["objects", "patch", "pods", "objects", "objects"]
-    assert found.patches == [{"metadata": {"labels": {STATE: None}}}]
-
-
-def test_mig_managers_on_other_nodes_keep_running(run: t.Callable[..., Data]) -> None:
-    found = cluster(manager("one", "b"))
-    label(run, found, nodes=CHANGE)
-    assert found.calls == ["objects", "patch"]
-
-
-REMOVAL = [{"node": "a", "labels": {CONFIG: None, STATE: None}}]
-
-
-def test_labels_are_removed_after_the_mig_manager_has_ended(run: t.Callable[..., Data]) -> None:
-    """One that starts would apply the old configuration again, and one that runs the default of the operator."""
-    ending = manager("one")
-    found = cluster(ending, manager("elsewhere", "b"))
-    reading = found.gpu_cluster_objects
-
-    def ends(objects: t.Sequence[Data]) -> Data:
-        assert found.patches == []
-        if found.calls.count("objects") == 3:  # the DaemonSet was deleted
-            ending["metadata"]["deletionTimestamp"] = "now"
-        return reading(objects)
-
-    found.gpu_cluster_objects = ends  # type: ignore[method-assign]
-    assert label(run, found, nodes=REMOVAL)["changed"]
-    assert found.calls == ["objects"] * 3 + ["patch"]
-    assert found.node and not {CONFIG, STATE} & set(found.node["metadata"]["labels"])
-
-
-def test_labels_stay_while_the_mig_manager_runs(run: t.Callable[..., Data]) -> None:
+@pytest.mark.parametrize("verb", ["read", "patch", "delete"])
+def test_each_request_is_repeated(run: t.Callable[..., Data], verb: str) -> None:
     found = cluster(manager("one"))
-    message = label(run, found, nodes=REMOVAL)["msg"]
-    assert message.startswith("the MIG manager still runs on node a, although the chart has disabled it")
-    assert found.patches == []
-
-
-def test_labels_that_no_mig_manager_reads(run: t.Callable[..., Data]) -> None:
-    found = cluster(manager("one"))
-    label(run, found, nodes=CHANGE, managers="")
-    assert found.calls == ["objects", "patch"]
-
-
-def test_nothing_to_label(run: t.Callable[..., Data]) -> None:
-    found = cluster()
-    assert label(run, found) == {"changed": False} and found.calls == []
-
-
-def test_check_mode_shows_the_difference(run: t.Callable[..., Data]) -> None:
-    found = cluster(manager("one"))
-    result = label(run, found, nodes=CHANGE, check=True)
-    assert result["changed"] and result["diff"][0]["after"] == {CONFIG: "new"} and found.calls == ["objects"]
-
-
-@pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
-def test_each_request_is_repeated(run: t.Callable[..., Data], module: str) -> None:
-    found = cluster(manager("one"))
-    found.fail = [module]
+    found.fail = [verb]
     assert "failed" not in label(run, found, nodes=CHANGE)
     assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
 
 
 def test_an_api_server_that_stays_away(run: t.Callable[..., Data]) -> None:
     found = cluster()
-    found.fail = ["gpu_cluster_objects"] * 99
+    found.fail = ["read"] * 99
     result = label(run, found, nodes=CHANGE)
     assert result["failed"] and result["msg"] == "a request to the cluster failed: Connection refused"
 
@@ -139,33 +83,18 @@ def test_a_node_of_another_run_is_not_labelled(run: t.Callable[..., Data]) -> No
     assert found.patches == []
 
 
-OURS = {CONFIG: "gpufleet-1", STATE: "success", "nvidia.com/device-plugin.config": "gpufleet-2"}
-
-
-def test_undo_removes_the_labels_of_this_collection(run: t.Callable[..., Data]) -> None:
-    found = cluster(**OURS)
-    assert label(run, found, undo="own", managers="")["changed"]
-    assert found.node and not {*OURS} & {*found.node["metadata"]["labels"]}
-    assert label(run, found, undo="own", managers="") == {"changed": False}
-
-
-def test_undo_keeps_the_labels_of_others(run: t.Callable[..., Data]) -> None:
-    assert label(run, cluster(), undo="own", managers="") == {"changed": False}
-
-
-def test_undo_removes_what_only_the_operator_writes(run: t.Callable[..., Data]) -> None:
-    deploy = "nvidia.com/gpu.deploy."
-    written = {"nvidia.com/gpu.present": "true", deploy + "dcgm": "true", deploy + "nvsm": "paused-for-mig-change"}
-    users = {deploy + "operands": "false", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
-    found = cluster(**written, **users)
-    assert label(run, found, undo="operator", managers="")["changed"]
-    assert found.node and found.node["metadata"]["labels"].items() >= users.items()
-    assert not {*written} & {*found.node["metadata"]["labels"]}
-    assert label(run, found, undo="operator", managers="") == {"changed": False}
+@pytest.mark.parametrize(
+    ("undo", "labels"), [("own", {CONFIG: "gpufleet-1"}), ("operator", {"nvidia.com/gpu.present": "true"})]
+)
+def test_undo_removes_labels(run: t.Callable[..., Data], undo: str, labels: t.Dict[str, str]) -> None:
+    found = cluster(**labels)
+    assert label(run, found, undo=undo, managers="")["changed"]
+    assert found.node and not {*labels} & {*found.node["metadata"]["labels"]}
+    assert label(run, found, undo=undo, managers="") == {"changed": False}
 
 
 def test_undo_changes_no_node_of_another_run(run: t.Callable[..., Data]) -> None:
-    found = cluster(**OURS)
+    found = cluster(**{CONFIG: "gpufleet-1"})
     assert found.node
     found.node = patched(found.node, record.cordon(found.node, OTHER))
     assert "is out of service for another run" in label(run, found, undo="own", managers="")["msg"]
@@ -187,16 +116,16 @@ def test_a_node_that_this_run_must_have_drained(
 
 def test_a_node_that_someone_else_changes_at_the_same_time(run: t.Callable[..., Data]) -> None:
     found = cluster()
-    patch = found.gpu_cluster_patch
+    patch = found.patch
 
-    def changed_first(patches: t.Sequence[Data]) -> Data:
+    def changed_first(requests: t.Sequence[Data]) -> t.List[Data]:
         if not found.patches:
             found.write({"metadata": {"labels": {"other": "x"}}})
-        return patch(patches)
+        return patch(requests)
 
-    found.gpu_cluster_patch = changed_first  # type: ignore[method-assign]
+    found.patch = changed_first  # type: ignore[method-assign]
     assert "failed" not in label(run, found, nodes=CHANGE, managers="")
-    assert found.calls == ["objects", "patch", "objects", "patch"]
+    assert found.calls == ["read", "patch", "read", "patch"]
     assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
 
 

@@ -15,14 +15,11 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support 
 
 Data = t.Dict[str, t.Any]
 OURS = {"app.kubernetes.io/managed-by": "gpufleet.node"}
-OTHERS = {"app.kubernetes.io/managed-by": "Helm"}
 
 
-def removal(
-    results: t.Optional[Data] = None, api_found: bool = True, role: str = "device_plugin", **variables: t.Any
-) -> Data:
+def removal(results: t.Optional[Data] = None, **variables: t.Any) -> Data:
     """``results`` are by kind. By default, each object exists and is ours."""
-    found = action(gpu_chart_removal, "gpu_chart_removal", {"role": role})
+    found = action(gpu_chart_removal, "gpu_chart_removal", {"role": "device_plugin"})
 
     def execute(module_args: Data, **_others: t.Any) -> Data:
         if "msg" in (results or {}):
@@ -30,11 +27,8 @@ def removal(
         return {
             "results": [
                 (results or {}).get(each["kind"])
-                or {
-                    "resources": [{"kind": each["kind"], "metadata": {"name": each["name"], "labels": OURS}}],
-                    "api_found": each["kind"] != "HelmChart" or api_found,
-                }
-                for each in module_args["objects"]
+                or {"resources": [{"kind": each["kind"], "metadata": {"name": each["name"], "labels": OURS}}]}
+                for each in module_args["requests"]
             ]
         }
 
@@ -55,24 +49,6 @@ def test_objects_are_removed_from_the_chart_to_the_namespace() -> None:
     ]
     assert (result["settings"]["namespace"], result["settings"]["release"]) == ("ns", "nvidia-device-plugin")
     assert not result["changed"] and "failed" not in result
-
-
-@pytest.mark.parametrize("metadata", [{"labels": OTHERS}, {"labels": None}, {}])
-def test_objects_of_other_owners_are_kept(metadata: Data) -> None:
-    result = removal({"Namespace": {"resources": [{"kind": "Namespace", "metadata": metadata}]}})
-    assert [each["kind"] for each in result["objects"]] == ["HelmChart", "ConfigMap", "ConfigMap", "RuntimeClass"]
-
-
-@pytest.mark.parametrize(
-    ("method", "api_found", "uses_helm"),
-    [("auto", True, False), ("auto", False, True), ("helm", True, True), ("helm_chart", True, False)],
-)
-def test_helm_removes_what_it_has_installed(method: str, api_found: bool, uses_helm: bool) -> None:
-    assert removal(api_found=api_found, device_plugin_method=method)["uses_helm"] is uses_helm
-
-
-def test_only_the_operator_leaves_labels() -> None:
-    assert [removal(role=role)["leaves_labels"] for role in ("gpu_operator", "device_plugin")] == [True, False]
 
 
 @pytest.mark.parametrize(

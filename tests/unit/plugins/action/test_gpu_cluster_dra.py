@@ -218,13 +218,15 @@ def test_pods_are_selected_by_their_claims(
 @pytest.mark.parametrize("number", range(1, 7))
 def test_any_reading_that_fails_once_is_repeated(dra: t.Callable[..., Data], number: int) -> None:
     cluster = with_slices(gpu(0)["uuid"])
-    read, count = cluster.gpu_cluster_objects, [0]
+    read, count = cluster.read, [0]
 
-    def fails(objects: t.Sequence[Data]) -> Data:
+    def fails(requests: t.Sequence[Data]) -> t.List[Data]:
         count[0] += 1
-        return {"failed": True, "msg": "Connection refused"} if count[0] == number else read(objects)
+        if count[0] == number:
+            raise ConnectionError("Connection refused")
+        return read(requests)
 
-    cluster.gpu_cluster_objects = fails  # type: ignore[method-assign]
+    cluster.read = fails  # type: ignore[method-assign]
     assert "failed" not in dra(gpu_cluster_drain, cluster, pods="gpu") and count[0] > number
 
 
@@ -235,16 +237,16 @@ def test_with_outdated_slices_all_claims_count_as_affected(dra: t.Callable[..., 
 
 def test_an_api_without_claims_is_not_taken_for_one_without_users(dra: t.Callable[..., Data]) -> None:
     cluster = with_slices(gpu(0)["uuid"])
-    read = cluster.gpu_cluster_objects
+    read = cluster.read
 
-    def old(objects: t.Sequence[Data]) -> Data:
-        found = read(objects)
-        for asked, each in zip(objects, found["results"]):
+    def old(requests: t.Sequence[Data]) -> t.List[Data]:
+        found = read(requests)
+        for asked, each in zip(requests, found):
             if asked["kind"].startswith("Resource"):
                 each.update(resources=[], api_found=False, msg="no such kind")
         return found
 
-    cluster.gpu_cluster_objects = old  # type: ignore[method-assign]
+    cluster.read = old  # type: ignore[method-assign]
     assert "no such kind. The node is in service" in dra(gpu_cluster_drain, cluster, pods="gpu")["msg"]
     assert cluster.node and not (cluster.node.get("spec") or {}).get("unschedulable")
 
@@ -274,17 +276,17 @@ def test_the_kubelet_plugin_is_paused_after_its_clients(dra: t.Callable[..., Dat
 def test_without_its_label_the_kubelet_plugin_is_restarted(dra: t.Callable[..., Data]) -> None:
     cluster = with_slices("MIG-0")
     dra(gpu_cluster_drain, cluster)
-    delete = cluster.gpu_cluster_pods
+    delete = cluster.delete
 
-    def restart(**given: t.Any) -> Data:
+    def restart(requests: t.Sequence[Data]) -> t.List[Data]:
         cluster.pods.append(plugin("new"))
         cluster.slices = [resource_slice(gpu(0)["uuid"], generation=2)]
-        return delete(**given)
+        return delete(requests)
 
     message = dra(gpu_cluster_return, cluster)["msg"]
     assert "remains cordoned: a: the kubelet plugin of the DRA driver is not ready; a: 1 of 1 devices" in message
     cluster.pods = [plugin("old")]
-    cluster.gpu_cluster_pods = restart  # type: ignore[method-assign]
+    cluster.delete = restart  # type: ignore[method-assign]
     assert "failed" not in dra(gpu_cluster_return, cluster)
     assert [each["metadata"]["name"] for each in cluster.pods] == ["new"]
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
@@ -302,4 +304,4 @@ def test_a_node_that_was_not_drained(dra: t.Callable[..., Data]) -> None:
     cluster.pods = [plugin("old")]
     message = dra(gpu_cluster_return, cluster)["msg"]
     assert "It remains in service" in message and cluster.patches == []
-    assert cluster.calls.count("pods") == 1
+    assert cluster.calls.count("delete") == 1

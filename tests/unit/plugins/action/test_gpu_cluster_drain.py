@@ -122,15 +122,17 @@ def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Calla
     assert cluster.shown[0].startswith("An earlier run has left node a out of service: this run continues")
 
 
-@pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
+@pytest.mark.parametrize(("drains", "returns"), [("read", "read"), ("patch", "patch"), ("evict", "delete")])
 @pytest.mark.parametrize("times", [1, 2])
-def test_an_api_server_that_is_away_for_a_moment(run: t.Callable[..., Data], module: str, times: int) -> None:
+def test_an_api_server_that_is_away_for_a_moment(
+    run: t.Callable[..., Data], drains: str, returns: str, times: int
+) -> None:
     """At any request: each is repeated."""
     before = operator_node()
     cluster = Cluster(before, user("train"))
-    cluster.fail = [module] * times
+    cluster.fail = [drains] * times
     assert "failed" not in run(gpu_cluster_drain, cluster)
-    cluster.fail = [module] * times
+    cluster.fail = [returns] * times
     cluster.pods.append(plugin("v", app="nvidia-operator-validator"))
     assert "failed" not in run(gpu_cluster_return, cluster)
     assert cluster.fail == [] and "Connection refused" in "".join(cluster.shown)
@@ -140,13 +142,13 @@ def test_an_api_server_that_is_away_for_a_moment(run: t.Callable[..., Data], mod
 
 def test_an_api_server_that_stays_away(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"))
-    cluster.fail = ["gpu_cluster_pods"] + ["gpu_cluster_objects"] * 99
+    cluster.fail = ["evict"] + ["read"] * 99
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert "Connection refused" in message and "Node a may still be cordoned" in message
     assert cluster.node and cluster.node["spec"]["unschedulable"]
     cluster = Cluster(operator_node())
     run(gpu_cluster_drain, cluster)
-    cluster.fail = ["gpu_cluster_objects"] * 99
+    cluster.fail = ["read"] * 99
     message = run(gpu_cluster_return, cluster)["msg"]
     assert "If its node is out of service, it remains so: run this again to return it" in message
 
@@ -188,11 +190,16 @@ def test_a_user_that_the_api_rejects(run: t.Callable[..., Data], monkeypatch: py
     assert 130 <= cluster.now < 140
 
 
-def test_a_user_that_the_api_rejects_at_first(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_that_the_api_rejects_at_first(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"))
-    found = {"failed": True, "msg": "Reason: Forbidden"}
-    read = cluster.gpu_cluster_objects
-    monkeypatch.setattr(cluster, "gpu_cluster_objects", lambda **given: found if cluster.now < 120 else read(**given))
+    read = cluster.read
+
+    def denied_first(requests: t.Sequence[Data]) -> t.List[Data]:
+        if cluster.now < 120:
+            raise ConnectionError("Reason: Forbidden")
+        return read(requests)
+
+    cluster.read = denied_first  # type: ignore[method-assign]
     assert "failed" not in run(gpu_cluster_drain, cluster, timeout=600)
 
 
@@ -308,58 +315,56 @@ def test_the_operands_remain_if_the_mig_manager_changes_the_gpus(run: t.Callable
 
 def test_controllers_that_cannot_be_read_are_not_if_no_pods_are_waited_for(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"))
-    read = cluster.gpu_cluster_objects
+    read = cluster.read
 
-    def denied(objects: t.Sequence[Data]) -> Data:
-        failed = any(each["kind"] == "ReplicaSet" for each in objects)
-        return {"failed": True, "msg": "Forbidden"} if failed else read(objects)
+    def denied(requests: t.Sequence[Data]) -> t.List[Data]:
+        failed = any(each["kind"] == "ReplicaSet" for each in requests)
+        return [{"msg": "Forbidden"}] if failed else read(requests)
 
-    cluster.gpu_cluster_objects = denied  # type: ignore[method-assign]
+    cluster.read = denied  # type: ignore[method-assign]
     assert "Forbidden" in run(gpu_cluster_drain, cluster)["msg"]
     assert "failed" not in run(gpu_cluster_drain, cluster, wait_for_pods=False)
 
 
 def test_pods_that_start_before_the_node_is_cordoned_are_planned_too(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"))
-    write = cluster.gpu_cluster_patch
+    write = cluster.patch
 
-    def later(patches: t.Sequence[Data]) -> Data:
+    def later(requests: t.Sequence[Data]) -> t.List[Data]:
         if not cluster.patches:
             cluster.pods.append(user("bare", owner=""))
-        return write(patches)
+        return write(requests)
 
-    cluster.gpu_cluster_patch = later  # type: ignore[method-assign]
+    cluster.patch = later  # type: ignore[method-assign]
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert "pod gpu-operator/bare has no controller" in message and "The node is in service" in message
-    assert "pods" not in cluster.calls
+    assert "evict" not in cluster.calls
 
 
 def test_the_connection_to_the_host_with_the_client_fails_for_a_moment(run: t.Callable[..., Data]) -> None:
     """Ansible would give the host up, and leave its node out of service."""
     cluster = Cluster(node("a"), user("train"), train=1)
-    request = cluster.gpu_cluster_pods
+    request = cluster.evict
     failures = [AnsibleConnectionFailure("Failed to connect to the host via ssh")]
 
-    def fails(**given: t.Any) -> Data:
+    def fails(requests: t.Sequence[Data]) -> t.List[Data]:
         if failures:
             raise failures.pop()
-        return request(**given)
+        return request(requests)
 
-    cluster.gpu_cluster_pods = fails  # type: ignore[method-assign]
+    cluster.evict = fails  # type: ignore[method-assign]
     assert "failed" not in run(gpu_cluster_drain, cluster)
     assert "Failed to connect to the host via ssh" in cluster.shown[1] and cluster.pods == []
 
 
 def test_a_rejected_password_is_not_tried_again(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"))
-    given: t.List[Data] = []
 
-    def rejects(**arguments: t.Any) -> Data:
-        given.append(arguments)
+    def rejects(_requests: t.Sequence[Data]) -> t.NoReturn:
         raise AnsibleAuthenticationFailure("Permission denied")
 
-    cluster.gpu_cluster_objects = rejects  # type: ignore[method-assign]
-    assert "Permission denied" in run(gpu_cluster_drain, cluster)["msg"] and len(given) == 1
+    cluster.read = rejects  # type: ignore[method-assign]
+    assert "Permission denied" in run(gpu_cluster_drain, cluster)["msg"] and len(cluster.calls) == 1
 
 
 def test_nothing_is_read_twice(run: t.Callable[..., Data]) -> None:
@@ -367,10 +372,10 @@ def test_nothing_is_read_twice(run: t.Callable[..., Data]) -> None:
     run(gpu_cluster_drain, cluster, gpus=None, by_operator=True)
     # The node with its pods, and their controllers; then the same of the cordoned node, whose pods are still there in the
     # first reading after their eviction.
-    assert cluster.calls == [*["objects", "objects", "patch"], *["objects"] * 2, "pods", *["objects"] * 2, "patch"]
+    assert cluster.calls == ["read", "read", "patch", "read", "read", "evict", "read", "read", "patch"]
     cluster.calls.clear()
     run(gpu_cluster_return, cluster, by_operator=True)
-    assert cluster.calls == ["objects", "patch"]
+    assert cluster.calls == ["read", "patch"]
 
 
 def test_a_run_that_continues_an_eviction_does_not_wait_for_the_evicted_pods(run: t.Callable[..., Data]) -> None:
@@ -421,17 +426,17 @@ def test_two_runs_at_once(run: t.Callable[..., Data]) -> None:
 def test_a_run_whose_node_was_taken_over_changes_nothing_more(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node(), user("train"))
     run(gpu_cluster_drain, cluster)
-    reads = cluster.gpu_cluster_objects
+    reads = cluster.read
 
-    def taken(objects: t.Sequence[Data]) -> Data:
+    def taken(requests: t.Sequence[Data]) -> t.List[Data]:
         """After the first request of return, which reads the node."""
-        found = reads(objects)
-        if len(objects) == 2:
+        found = reads(requests)
+        if len(requests) == 2:
             assert cluster.node is not None
             cluster.write(record.cordon(cluster.node, OTHER))
         return found
 
-    cluster.gpu_cluster_objects = taken  # type: ignore[method-assign]
+    cluster.read = taken  # type: ignore[method-assign]
     assert "is out of service for another run" in run(gpu_cluster_return, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"]
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
@@ -454,7 +459,7 @@ def test_another_run_takes_over(run: t.Callable[..., Data], returned: bool) -> N
     cluster.shown = SimpleNamespace(append=other)  # type: ignore[assignment]
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert ("may have returned it to service" if returned else "is out of service for another run") in message
-    assert cluster.calls.count("pods") == 1 and cluster.patches == []
+    assert cluster.calls.count("evict") == 1 and cluster.patches == []
 
 
 def test_a_run_that_is_killed(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,7 +470,7 @@ def test_a_run_that_is_killed(run: t.Callable[..., Data], monkeypatch: pytest.Mo
     monkeypatch.setattr(api.os, "getppid", lambda: parents[0])
     cluster.shown = killed  # type: ignore[assignment]
     assert "ansible-playbook has ended" in run(gpu_cluster_drain, cluster)["msg"]
-    assert cluster.calls.count("pods") == 1 and len(cluster.patches) == 1
+    assert cluster.calls.count("evict") == 1 and len(cluster.patches) == 1
 
 
 def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) -> None:

@@ -28,7 +28,7 @@ def run(nodes: t.Sequence[Data] = NODES, **arguments: t.Any) -> Data:
 
     def execute(module_args: Data, **_others: t.Any) -> Data:
         results = []
-        for each in module_args["objects"]:
+        for each in module_args["requests"]:
             selectors = [selector.split("=") for selector in each.get("label_selectors", ())]
             matching = [
                 item for item in nodes if all(item["metadata"]["labels"].get(key) == value for key, value in selectors)

@@ -28,7 +28,7 @@ def run(folder: Path, *results: Data, **arguments: t.Any) -> Data:
     answers, requests = list(results), []
 
     def execute(module_args: Data, **_others: t.Any) -> Data:
-        requests.append([each["kind"] for each in module_args["objects"]])
+        requests.append([each["kind"] for each in module_args["requests"]])
         return answers.pop(0)
 
     found._execute_module = execute

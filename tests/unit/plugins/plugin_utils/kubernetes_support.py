@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Objects of the Kubernetes API, as the module gpu_cluster_objects returns them."""
+"""Objects of the Kubernetes API, as the module gpu_cluster_requests returns them."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster import client as cluster_client
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import requests
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.requests import ByClient, ByModules, Requests
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.requests import ByClient, ByModule
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Final, Unreadable
 
 Data = t.Dict[str, t.Any]
-NODES = [{"kind": "Node"}]
+NODES = [{"verb": "read", "kind": "Node"}]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def _own_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_task(
     transport: str = "local", become: bool = False, check_mode: bool = False, environment: t.Optional[Data] = None
-) -> Requests:
+) -> t.Union[ByModule, ByClient]:
     action = SimpleNamespace(
         _connection=SimpleNamespace(transport=transport),
         _play_context=SimpleNamespace(become=become),
@@ -47,12 +47,12 @@ def of_task(
     ("task", "wanted"),
     [
         ({}, ByClient),
-        ({"transport": "ssh"}, ByModules),
-        ({"become": True}, ByModules),
-        ({"environment": {"KUBECONFIG": "other"}}, ByModules),
+        ({"transport": "ssh"}, ByModule),
+        ({"become": True}, ByModule),
+        ({"environment": {"KUBECONFIG": "other"}}, ByModule),
     ],
 )
-def test_the_client_is_used_on_the_controller_only(task: Data, wanted: t.Type[Requests]) -> None:
+def test_the_client_is_used_on_the_controller_only(task: Data, wanted: type) -> None:
     assert isinstance(of_task(**task), wanted)
 
 
@@ -71,8 +71,12 @@ def test_changes_in_check_mode_are_dry_runs(monkeypatch: pytest.MonkeyPatch, che
     )
     monkeypatch.setattr(cluster_client, "_connect", lambda: SimpleNamespace(resource=lambda *_: resource))
     found = of_task(check_mode=check_mode)
-    assert found.patch([{"node": "a", "patch": {"spec": {}}}]) == [{"kind": "Node"}]
-    assert found.remove("deleted", [{"namespace": "ns", "name": "a", "uid": "1"}], -1) == []
+    found.send(
+        [
+            {"verb": "patch", "kind": "Node", "name": "a", "patch": {"spec": {}}},
+            {"verb": "delete", "kind": "Pod", "namespace": "ns", "name": "a", "uid": "1"},
+        ]
+    )
     assert [each.get("dry_run") or each.get("dryRun") for each in sent] == (
         ["All", ["All"]] if check_mode else [None, None]
     )
@@ -93,7 +97,7 @@ def test_files_of_the_client_are_removed(tmp_path: Path) -> None:
     folder.mkdir()
     found = of_task(environment={"K8S_AUTH_KUBECONFIG": tmp_path / "kubeconfig", "TMPDIR": str(folder)})
     with pytest.raises(Unreadable, match="Connection refused"):
-        found.objects(NODES)
+        found.send(NODES)
     assert list(folder.rglob("*"))[1:] and not os.listdir(tempfile.gettempdir()) == []
     found.close()
     assert list(folder.iterdir()) == []
@@ -107,4 +111,4 @@ def test_a_process_runs_a_task_for_each_item_of_a_loop() -> None:
 
 def test_an_invalid_kubeconfig_does_not_pass() -> None:
     with pytest.raises(Final, match="Invalid kube-config"):
-        of_task(environment={"K8S_AUTH_KUBECONFIG": "/nonexistent"}).objects(NODES)
+        of_task(environment={"K8S_AUTH_KUBECONFIG": "/nonexistent"}).send(NODES)

@@ -75,12 +75,12 @@ def test_steps_can_be_repeated_after_an_interruption() -> None:
 def test_the_record_is_renewed_while_a_run_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a run on another controller would take it to have ended."""
     now = patched(node("a"), cordon(node("a")))
-    assert drain_record.keep(now, RUN) == {}
+    assert drain_record.renew(now, RUN) == {}
     later = time.time() + 1000
     monkeypatch.setattr(drain_record.time, "time", lambda: later)
-    now = patched(now, drain_record.keep(now, RUN))
+    now = patched(now, drain_record.renew(now, RUN))
     found = drain_record.read_record(now)
-    assert found and found.run.written == int(later) and drain_record.keep(now, RUN) == {}
+    assert found and found.run.written == int(later) and drain_record.renew(now, RUN) == {}
 
 
 def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
@@ -101,7 +101,7 @@ def test_a_foreign_cordon_remains() -> None:
     assert now["spec"]["unschedulable"] and drain_record.read_record(now) is None
 
 
-@pytest.mark.parametrize("step", [cordon, pause, lambda item: drain_record.keep(item, RUN)])
+@pytest.mark.parametrize("step", [cordon, pause, lambda item: drain_record.renew(item, RUN)])
 @pytest.mark.parametrize("unschedulable", [False, True])
 def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(
     unschedulable: bool, step: t.Callable[[Data], Data]
@@ -205,16 +205,16 @@ def test_a_node_of_another_run(other: Run, refused: bool) -> None:
     now = node("a")
     now["metadata"]["annotations"] = {drain_record.RECORD: Record(True, run=other).text()}
     if not refused:
-        assert drain_record.available(now, RUN, 3600)
+        assert drain_record.require_available(now, RUN, 3600)
         return
     with pytest.raises(drain_record.OtherRun, match="node a is out of service for another run, process [0-9]+ on"):
-        drain_record.available(now, RUN, 3600)
+        drain_record.require_available(now, RUN, 3600)
 
 
 def test_a_run_on_another_controller_can_be_declared_to_have_ended() -> None:
     now = patched(node("a"), drain_record.cordon(node("a"), RUN._replace(place="elsewhere pid:[1]")))
-    assert drain_record.available(now, RUN, 0)
-    assert drain_record.available(node("a"), RUN, 3600) is None
+    assert drain_record.require_available(now, RUN, 0)
+    assert drain_record.require_available(node("a"), RUN, 3600) is None
 
 
 # --- Pods -------------------------------------------------------------------------------------------------------------

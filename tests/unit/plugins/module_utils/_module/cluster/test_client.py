@@ -18,10 +18,10 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster import client as cluster_client
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.client import Client, Failure
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.objects import read_objects
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.requests import send
 
 pytest.importorskip("kubernetes", reason="only where Ansible reads a cluster")
-NODES = [{"kind": "Node"}]
+NODES = [{"verb": "read", "kind": "Node"}]
 
 
 def write_kubeconfig(path: Path, port: int) -> None:
@@ -41,14 +41,14 @@ def test_a_server_that_does_not_respond(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with socket.create_server(("127.0.0.1", 0)) as server:
         write_kubeconfig(tmp_path / "kubeconfig", server.getsockname()[1])
         with pytest.raises(Failure, match="the API server has not responded for 1 seconds"):
-            Client().use(read_objects, NODES)
+            Client().use(send, NODES, False)
 
 
 def test_a_kubeconfig_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The client itself does not name it."""
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "absent"))
     with pytest.raises(Failure, match="No configuration found in .*/absent$"):
-        Client().use(read_objects, NODES)
+        Client().use(send, NODES, False)
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -88,7 +88,7 @@ def fixture_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[
         threading.Thread(target=server.serve_forever, daemon=True).start()
         write_kubeconfig(tmp_path / "kubeconfig", server.server_address[1])
         client = Client()
-        yield lambda name: client.use(read_objects, [{"kind": "Node", "name": name}])
+        yield lambda name: client.use(send, [{**NODES[0], "name": name}], False)
         server.shutdown()
 
 
@@ -132,7 +132,7 @@ def test_a_function_sends_no_further_requests_after_its_time(
     def slow(connected: t.Any) -> None:
         time.sleep(1)
         try:
-            read_objects(connected, [{"kind": "Node", "name": "a"}])
+            send(connected, [{**NODES[0], "name": "a"}], False)
         except Exception as error:
             later.append(str(error))
 
@@ -174,10 +174,10 @@ def test_the_time_limit_includes_the_connection(monkeypatch: pytest.MonkeyPatch)
 def test_a_missing_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ansible_collections.kubernetes.core.plugins.module_utils.k8s.client", None)
     with pytest.raises(Failure, match="the collection kubernetes.core is missing: install it"):
-        Client().use(read_objects, NODES)
+        Client().use(send, NODES, False)
 
 
 def test_a_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(Failure, match=r"Failed to import the required Python library \(kubernetes\)"):
-        Client().use(read_objects, NODES)
+        Client().use(send, NODES, False)
