@@ -32,8 +32,7 @@ def test_the_mig_manager_has_no_default_configuration(
     helm = [str(programs.BUILT / "helm"), "template", "x", str(tmp_path / "chart.tgz")]
     rendered = yaml.safe_load_all(places.call(*helm, "--values", tmp_path / "values.yml"))
     (policy,) = [each for each in rendered if each and each["kind"] == "ClusterPolicy"]
-    plane.kubectl("apply", "--filename=-", given=json.dumps(charts.policy_definition(chart)))
-    plane.kubectl("wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=30s")
+    plane.define(charts.policy_definition(chart))
     dry = ["create", "--dry-run=server", "--output=json", "--filename=-"]
     created = json.loads(plane.kubectl(*dry, given=json.dumps(policy)))
     assert created["spec"]["migManager"]["config"]["default"] == ""

@@ -88,8 +88,7 @@ def test_the_preflight_of_a_drain(plane: control_plane.ControlPlane, tmp_path: P
 def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str, tmp_path: Path) -> None:
     """Through a helm-controller, which has permissions of its own."""
     cluster.create()
-    plane.kubectl("apply", "--filename=-", given=json.dumps(helm_charts()))
-    plane.kubectl("wait", "--for=condition=Established", "crd/helmcharts.helm.cattle.io", "--timeout=30s")
+    plane.define(helm_charts())
     fleet = Fleet(tmp_path)
     variables: t.Dict[str, t.Any] = {
         "gpu_cluster_kubeconfig": str(plane.kubeconfig(user, None)),

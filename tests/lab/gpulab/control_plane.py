@@ -63,6 +63,13 @@ class ControlPlane:
             raise RuntimeError("kubectl %s: %s" % (" ".join(arguments[:4]), done.stderr[-4000:]))
         return done.stdout
 
+    def define(self, definition: Mapping[str, Any]) -> None:
+        """Add a CustomResourceDefinition, and wait until the API server has its resources."""
+        self.kubectl("apply", "--filename=-", given=json.dumps(definition))
+        # `--for=condition=` fails as long as there are no conditions.
+        established = '--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True'
+        self.kubectl("wait", established, "crd/" + definition["metadata"]["name"], "--timeout=30s")
+
     def requests(self, user: str) -> Counter[str]:
         """The requests of a user, by verb and resource."""
         counted: Counter[str] = Counter()
