@@ -50,7 +50,7 @@ _OF_PLAYBOOKS = (
     "report_previous",
 )
 # Ends of names of facts that every role may set, for gpu_node.
-FACTS = ("_problems", "_disruption", "_present")
+FACTS = ("_problems", "_drain_reasons", "_present")
 # Variables in keywords of plays.
 _KEYWORDS = ("gpu_node_batches", "gpu_node_target")
 # Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
