@@ -69,19 +69,17 @@ class _Cluster(t.NamedTuple):
 def plan_node(settings: Data, node: NodeFacts) -> Outcome:
     """The plan for a node. ``settings`` has the role's variables without their prefix."""
     kind, problems = _kind(settings, node)
+    problems += [*_name_problems(settings, node), *_method_problems(settings, node), *_architecture_problems(node)]
     if not kind:
         return Outcome({}, problems, [])
     servers = list(node.groups.get(settings["servers_group_name"], ()))
     cluster, found = _cluster(kind, servers, settings, node)
     problems += [
         *found,
-        *_name_problems(settings, node),
         *_node_problems(kind, settings, node),
-        *_method_problems(settings, node),
         *_order_problems(cluster, settings, node),
         *_config_problems(kind, servers, settings),
         *_download_problems(settings, kind),
-        *_architecture_problems(node),
     ]
     if problems:
         return Outcome({}, problems, [])

@@ -166,6 +166,10 @@ def test_the_type_and_the_groups() -> None:
     assert "not in the group masters" in refused("a1", type="server")
     assert "but the host is in the group masters" in refused("s1", type="agent")
     assert planned("x", {"x": state()}, type="agent", play_hosts=[*HOSTS, "x"])["type"] == "agent"
+    found = make("x", hostname="y", architecture="riscv64", install_method="rpm")
+    assert [text.partition(" is ")[0] for text in found.problems] == [
+        "the host", "the host name", "rke2_install_method", "RKE2 does not support the architecture riscv64, only aarch64, x86_64",
+    ]  # fmt: skip
 
 
 def test_an_even_number_of_servers() -> None:
