@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import ba
 class ActionModule(Action):
     ARGUMENTS = {
         "most": {"type": "int", "default": 0},
-        "scope": {"type": "str", "default": "node", "choices": ["node", "cluster", "pending"]},
+        "scope": {"type": "str", "default": "node", "choices": ["node", "cluster", "to_drain"]},
     }
 
     def perform(self, variables: Data) -> Data:
@@ -24,7 +24,7 @@ class ActionModule(Action):
         current = list(variables["ansible_play_batch"])
         failed = sorted(set(every) - set(variables["ansible_play_hosts"]))
         batch = batches.Batch(every, current, failed)
-        if arguments["scope"] == "pending":
+        if arguments["scope"] == "to_drain":
             batch = batches.Batch(sorted(every), current, failed, variables["groups"].get("gpu_cluster_done", ()))
         message = batches.refusal(batch, arguments["most"], after_batches)
         if message:

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import plan as rke2_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2.membership import NodeFacts
 
 
 class ActionModule(Action):
@@ -58,9 +59,9 @@ def _node(
     servers: t.Sequence[str],
     results: t.Mapping[str, t.Mapping[str, t.Any]],
     names: t.Sequence[str],
-) -> rke2_plan.NodeFacts:
+) -> NodeFacts:
     facts = variables["ansible_facts"]
-    return rke2_plan.NodeFacts(
+    return NodeFacts(
         name=variables["inventory_hostname"],
         names=names,
         hostname=str(variables.get("gpu_node_hostname") and names[0] or facts["nodename"]).lower(),

@@ -76,15 +76,15 @@ missing:
   type: bool
 expected:
   description:
-    - The expected state of the nodes that are not pending, by node, as
+    - The expected state of the nodes that are not in RV(while_drained), by node, as
       O(gpufleet.node.gpu_chart_wait#module:expected) takes it.
     - This and the following values are the plan. They are only returned if there are no problems, and the cluster can be
       read.
   returned: with a plan
   type: dict
-pending:
+while_drained:
   description:
-    - Nodes that are drained before they change, by host, with C(labels), C(retry), C(plugin_labels) and C(expected)
+    - What changes on nodes while they are drained, by host, with C(labels), C(retry), C(plugin_labels) and C(expected)
       of this node; C(differences) are between node and variables.
   returned: with a plan
   type: dict

@@ -31,10 +31,10 @@ options:
     description:
       - The hosts of the play. With V(node), nodes, in batches.
       - With V(cluster), all hosts, once after the batches. The play starts only if no host has failed.
-      - With V(pending), those of the group C(gpu_cluster_pending), in batches, in a play with the keyword C(order) and
-        the value C(sorted). Those of the group C(gpu_cluster_done) are shown as done.
+      - With V(to_drain), those of the group C(gpu_cluster_to_drain), in batches, in a play with the keyword C(order)
+        and the value C(sorted). Those of the group C(gpu_cluster_done) are shown as done.
     type: str
-    choices: [node, cluster, pending]
+    choices: [node, cluster, to_drain]
     default: node
 """
 

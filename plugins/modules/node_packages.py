@@ -231,7 +231,7 @@ version:
   returned: success
   type: str
   sample: 580.126.20
-pending:
+would_install:
   description: Whether this is check mode and packages would be installed.
   returned: success
   type: bool

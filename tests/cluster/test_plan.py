@@ -161,12 +161,12 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
         assert time.monotonic() < deadline, found.problems
         time.sleep(1)
     plan = found.plan.serialized()
-    expected = [each for part in (plan, *plan["pending"].values()) for each in part["expected"].values()]
+    expected = [each for part in (plan, *plan["while_drained"].values()) for each in part["expected"].values()]
     operator.layouts.update({each["config"]: state.devices for each in expected if each["config"]})
     if host.sharing:
         operator.replicas[mig_configs.config_name(host.sharing)] = state.replicas
     given.pop("ansible_facts")
-    for later in plan["pending"].values():
+    for later in plan["while_drained"].values():
         later["expected"][cluster.node]["validator"] = False  # not simulated
     return {
         **given,

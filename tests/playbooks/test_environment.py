@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
 TARGET = "{{ gpu_node_target | default('gpu_nodes') }}"
 REACHABLE = """{{ [gpu_node_target | default('gpu_nodes')]
    + (['!gpu_node_left_out'] if 'gpu_node_left_out' in groups else []) }}"""
-PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
+TO_DRAIN = "{{ groups['gpu_cluster_to_drain'] | default('all:!all') }}"
 CONTROLLER = "localhost"
 MANAGED = {"{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}
 IMPORT = "ansible.builtin.import_playbook"
@@ -41,7 +41,7 @@ def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -
     for play in plays(playbook):
         assert play["hosts"] in {
             CONTROLLER,
-            PENDING,
+            TO_DRAIN,
             *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET, REACHABLE}),
         }
         if playbook.name == "rehearse.yml":  # runs nothing on hosts

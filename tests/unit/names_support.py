@@ -30,7 +30,7 @@ for name, option in OPTIONS:
 REGISTRY = yaml.safe_load((TOP / "roles/gpu_node/vars/main.yml").read_text())
 TAGS = {"verify", "always", *(row["tag"] for rows in ("", "chart_") for row in REGISTRY["__gpu_node_%srows" % rows])}
 # Groups that the playbooks add to the inventory, and prefixes of the variables of repositories.
-OTHERS = {"gpu_node_left_out", "gpu_cluster_pending", "gpu_cluster_done"}
+OTHERS = {"gpu_node_left_out", "gpu_cluster_to_drain", "gpu_cluster_done"}
 OTHERS |= {name.removesuffix("_key") for name in CHOICES if name.endswith("_repository_key")}
 TASKS = sorted([*TOP.glob("roles/*/[tvh]*/*.yml"), *TOP.glob("playbooks/*.yml")])
 # What tasks set for others, or register.

@@ -26,7 +26,7 @@ DOCUMENTS += [Path("README.md"), Path("awx/README.md")]
 for_each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=str)
 
 # Variables of other tools, which documents compare with ours.
-OTHERS = {"nvidia_driver_ubuntu_use_open_kernel_modules", *variables._EQUIVALENTS}
+OTHERS = {"nvidia_driver_ubuntu_use_open_kernel_modules", *variables.equivalents()["nvidia.nvidia_driver"]}
 # Names in examples, which Ansible or the example itself defines.
 EXAMPLES = {
     "mig_parted",

@@ -30,8 +30,8 @@ class ChartTarget(t.NamedTuple):
     expected: t.Mapping[str, ExpectedNode]  # the expected state, by host
 
 
-class Pending(t.NamedTuple):
-    """What changes on a node later, while it is drained. The fields have the meaning of those of ChartPlan."""
+class DrainedChange(t.NamedTuple):
+    """What changes on a node while it is drained. The fields have the meaning of those of ChartPlan."""
 
     labels: t.Sequence[Data]
     retry: t.Sequence[str]
@@ -54,8 +54,8 @@ class ChartPlan(t.NamedTuple):
     removed: t.Sequence[Data]  # labels of the MIG manager, which are removed after the chart has stopped it
     plugin_labels: t.Sequence[Data]  # of the device plugin
     stale: t.Sequence[Data]  # device plugins that are older than the MIG instances: namespace, name and uid
-    expected: t.Mapping[str, ExpectedNode]  # the expected state of the nodes that are not pending
-    pending: t.Mapping[str, Pending]  # by host
+    expected: t.Mapping[str, ExpectedNode]  # the expected state by node, without those of while_drained
+    while_drained: t.Mapping[str, DrainedChange]  # what changes later, by host
 
     @property
     def outdated(self) -> list[str]:
@@ -78,8 +78,8 @@ class ChartPlan(t.NamedTuple):
             "helm_chart": self.helm_chart._asdict(),
             "objects": [each._asdict() for each in self.objects],
             "expected": _plain(self.expected),
-            "pending": {
-                host: {**each._asdict(), "expected": _plain(each.expected)} for host, each in self.pending.items()
+            "while_drained": {
+                host: {**each._asdict(), "expected": _plain(each.expected)} for host, each in self.while_drained.items()
             },
             "outdated": self.outdated,
         }
@@ -87,16 +87,16 @@ class ChartPlan(t.NamedTuple):
     @classmethod
     def of(cls, data: Data) -> ChartPlan:
         """The plan that was serialized. Ignores other keys."""
-        pending = {
-            host: Pending(**{**each, "expected": _expected_nodes(each["expected"])})
-            for host, each in data["pending"].items()
+        while_drained = {
+            host: DrainedChange(**{**each, "expected": _expected_nodes(each["expected"])})
+            for host, each in data["while_drained"].items()
         }
         fields = {
             **{name: data[name] for name in cls._fields},
             "helm_chart": Object(**data["helm_chart"]),
             "objects": [Object(**each) for each in data["objects"]],
             "expected": _expected_nodes(data["expected"]),
-            "pending": pending,
+            "while_drained": while_drained,
         }
         return cls(**fields)
 
@@ -117,7 +117,9 @@ def build_plan(installation: Installation, target: ChartTarget, cluster: Cluster
     mig = _mig(installation, target, cluster)
     sharing = plugin_sharing.plan_sharing(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     expected = _expected(installation, target, mig)
-    later = {node: host for node, host in target.hosts.items() if node in mig.pending or node in sharing.pending}
+    later = {
+        node: host for node, host in target.hosts.items() if node in mig.while_drained or node in sharing.while_drained
+    }
     changed = {node: host.mig_changed for node, host in target.hosts.items()}
     return ChartPlan(
         chart_values=target.values,
@@ -132,8 +134,10 @@ def build_plan(installation: Installation, target: ChartTarget, cluster: Cluster
         plugin_labels=sharing.labels,
         stale=readiness.outdated_plugins(cluster.plugins["resources"], changed),
         expected={node: each for node, each in expected.items() if node not in later},
-        pending={
-            host.name: _pending(target.nodes[node], mig.pending.get(node), sharing.pending.get(node), expected[node])
+        while_drained={
+            host.name: _drained_change(
+                target.nodes[node], mig.while_drained.get(node), sharing.while_drained.get(node), expected[node]
+            )
             for node, host in later.items()
         },
     )
@@ -155,13 +159,13 @@ def _expected(installation: Installation, target: ChartTarget, mig: MigPlan) -> 
     return {node: each._replace(config=mig.configs.get(node, "")) for node, each in expected.items()}
 
 
-def _pending(
+def _drained_change(
     node: Data, mig: operator_mig.Changes | None, plugin_labels: t.Sequence[Data] | None, expected: ExpectedNode
-) -> Pending:
+) -> DrainedChange:
     labels, retry = mig or operator_mig.Changes()
     differences = record.interrupted(node)
     if labels or retry or plugin_labels:
         differences.append(
             "its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"
         )
-    return Pending(labels, retry, plugin_labels or [], {name_of(node): expected}, differences)
+    return DrainedChange(labels, retry, plugin_labels or [], {name_of(node): expected}, differences)

@@ -48,10 +48,9 @@ def compare_cluster(api: Api, planned: Planned, options: CompareOptions) -> tupl
 
 def problems_by_host(planned: Planned, hosts: t.Sequence[str], of_cluster: t.Sequence[str]) -> dict[str, list[str]]:
     """All problems. Those of the cluster are reported for the first host, of those that have not failed before."""
-    pending = planned.plan.pending if planned.plan else {}
+    later = planned.plan.while_drained if planned.plan else {}
     problems = {
-        host: [*planned.problems.get(host, ()), *(pending[host].differences if host in pending else ())]
-        for host in hosts
+        host: [*planned.problems.get(host, ()), *(later[host].differences if host in later else ())] for host in hosts
     }
     problems[hosts[0]] += of_cluster
     return problems

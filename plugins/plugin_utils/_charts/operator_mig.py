@@ -36,7 +36,7 @@ class MigPlan(t.NamedTuple):
     config_map: t.Optional[t.Mapping[str, str]] = None  # its data
     configs: t.Mapping[str, str] = {}  # names of configurations, by node
     now: Changes = Changes()  # before the chart is installed
-    pending: t.Mapping[str, Changes] = {}  # while the node is drained, by node
+    while_drained: t.Mapping[str, Changes] = {}  # later, by node
     removed: t.Sequence[Data] = []  # labels, after the chart has stopped the MIG manager
 
 
@@ -105,7 +105,7 @@ def plan_configurations(
             [each for now, _later in changes.values() for each in now.labels],
             [each for now, _later in changes.values() for each in now.retry],
         ),
-        pending={node: later for node, (_now, later) in changes.items() if later is not None},
+        while_drained={node: later for node, (_now, later) in changes.items() if later is not None},
     )
 
 

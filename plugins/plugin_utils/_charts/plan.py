@@ -45,7 +45,7 @@ class Planned(t.NamedTuple):
     @classmethod
     def of(cls, data: Data) -> Planned:
         """What was serialized."""
-        found = ChartPlan.of(data) if "pending" in data else None
+        found = ChartPlan.of(data) if "while_drained" in data else None
         return cls(data["problems"], [], found, data["missing"], data["settings"])
 
 

@@ -30,8 +30,8 @@ class SharingPlan(t.NamedTuple):
 
     config_map: t.Optional[t.Mapping[str, t.Optional[str]]]  # its data; None if no GPUs are shared
     labels: t.Sequence[Data]
-    # While the node is drained, by node: a pod that has a GPU for itself would otherwise have to share it.
-    pending: t.Mapping[str, t.Sequence[Data]]
+    # By node. Otherwise, a pod that has a GPU for itself would have to share it.
+    while_drained: t.Mapping[str, t.Sequence[Data]]
 
 
 def plan_sharing(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> SharingPlan:
@@ -40,16 +40,16 @@ def plan_sharing(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], exist
     found = {labels_of(node).get(plugin_configs.LABEL) for node in nodes.values()}
     config_map = plugin_configs.config_map(shared, existing, found) if is_used(hosts, nodes) else None
     labels: list[Data] = []
-    pending: dict[str, list[Data]] = {}
+    while_drained: dict[str, list[Data]] = {}
     for node, host in sorted(hosts.items()):
         change = plugin_configs.label_patch(labels_of(nodes[node]), host.sharing)
         changes = [{"node": node, "labels": change}] if change else []
         in_service = record.read_record(nodes[node]) is None
         if drain and (readiness.allocatable(nodes[node]) if in_service and change else not in_service):
-            pending[node] = changes
+            while_drained[node] = changes
         else:
             labels.extend(changes)
-    return SharingPlan(config_map, labels, pending)
+    return SharingPlan(config_map, labels, while_drained)
 
 
 def sharing_problems(host: Host, node: Data) -> list[str]:

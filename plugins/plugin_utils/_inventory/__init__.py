@@ -5,7 +5,7 @@
 """The variables of a run: which roles it selects, whether their values are valid, batches, and reports of problems.
 
     registry.py           roles of a run: registry, gpu_node_roles and tags
-    variables.py          variables against the argument specifications and more rules
+    variables.py          variables against the argument specifications and more rules; of other roles: equivalents.yml
     values.py             values of variables
     board_differences.py  boards of the inventory against GPUs of a node
     host_check.py         problems that block a run on a host, and roles that can check

@@ -25,6 +25,7 @@ from .._layout import problems as layout_problems
 from . import values as inventory_values
 
 _ROLES = Path(__file__).resolve().parents[3] / "roles"
+_EQUIVALENTS = Path(__file__).with_name("equivalents.yml")
 # Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
     "gpu_chart_plan",
@@ -50,41 +51,11 @@ _OF_PLAYBOOKS = (
     "report_previous",
 )
 # Ends of names of facts that every role may set, for gpu_node.
-FACTS = ("_problems", "_disruption", "_present")
+FACTS = ("_problems", "_drain_reasons", "_present")
 # Variables in keywords of plays.
 _KEYWORDS = ("gpu_node_batches", "gpu_node_target")
-# Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
-_EQUIVALENTS = {
-    "nvidia_driver_package_version": "nvidia_driver_version",
-    "nvidia_driver_persistence_mode_on": "nvidia_driver_persistenced",
-    "nvidia_driver_skip_reboot": "nvidia_driver_reboot, with the opposite value",
-    "nvidia_driver_ubuntu_install_from_cuda_repo": "nvidia_driver_source: cuda_repository",
-}
 # Roles of other collections use the prefixes of these roles. Their variables are only ours where the role is selected.
 _SHARED_PREFIXES = ("rke2",)
-# Variables of lablabs.rke2 that have no equal in this collection, and the keys of rke2_config that replace them.
-_LABLABS_RKE2 = {
-    "rke2_artifact": "rke2_airgap_images",
-    "rke2_cis_profile": "rke2_config with the key profile",
-    "rke2_cluster_cidr": "rke2_config with the key cluster-cidr",
-    "rke2_cluster_domain": "rke2_config with the key cluster-domain",
-    "rke2_cni": "rke2_config with the key cni",
-    "rke2_custom_registry_configs": "rke2_registries",
-    "rke2_custom_registry_mirrors": "rke2_registries",
-    "rke2_disable": "rke2_config with the key disable",
-    "rke2_disable_cloud_controller": "rke2_config with the key disable-cloud-controller",
-    "rke2_ingress_controller": "rke2_config with the key ingress-controller",
-    "rke2_kube_apiserver_args": "rke2_config with the key kube-apiserver-arg",
-    "rke2_kube_controller_manager_arg": "rke2_config with the key kube-controller-manager-arg",
-    "rke2_kube_proxy_arg": "rke2_config with the key kube-proxy-arg",
-    "rke2_kube_scheduler_arg": "rke2_config with the key kube-scheduler-arg",
-    "rke2_kubelet_arg": "rke2_config with the key kubelet-arg",
-    "rke2_selinux": "rke2_config with the key selinux",
-    "rke2_server_options": "rke2_config",
-    "rke2_agent_options": "rke2_config",
-    "rke2_service_cidr": "rke2_config with the key service-cidr",
-    "rke2_snapshotter": "rke2_config with the key snapshotter",
-}
 _LAYOUT = "nvidia_mig_layout"
 _LAYOUTS = "nvidia_mig_layouts"
 _TASKS = ("gpu_node_drain_tasks", "gpu_node_return_tasks")
@@ -260,21 +231,27 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
     ours = known_variables()
     prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
     facts = {role + fact for role in _described() for fact in FACTS}  # set by an earlier play
+    replaced = {name: text for names_of_role in equivalents().values() for name, text in names_of_role.items()}
     for name in sorted(set(names) - ours - facts):
         prefix = next((each for each in prefixes if name.startswith(each)), None)
         if prefix is None:
             continue
         rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
         near = nearest(name[len(prefix) :], rest, _SIMILARITY)
-        equivalent = _EQUIVALENTS.get(name) or _LABLABS_RKE2.get(name)
-        if equivalent:
-            notices.append("%s is not a variable of this collection, which has %s" % (name, equivalent))
+        if name in replaced:
+            notices.append("%s is not a variable of this collection, which has %s" % (name, replaced[name]))
         elif near:
             meant = did_you_mean([rest[each] for each in near])
             misspelled.append("%s is not a variable of this collection%s" % (name, meant))
         else:
             notices.append("%s is not a variable of this collection and has no effect here" % name)
     return misspelled, notices
+
+
+@functools.cache
+def equivalents() -> dict[str, dict[str, str]]:
+    """What replaces variables of other collections' roles, by role and name."""
+    return t.cast("dict[str, dict[str, str]]", yaml_load(_EQUIVALENTS.read_text(encoding="utf-8")))
 
 
 @functools.cache

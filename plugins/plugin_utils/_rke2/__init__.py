@@ -4,9 +4,12 @@
 
 """The configuration of RKE2 and the plan of an installation.
 
-    plan.py     what the role does on a node
-    config.py   keys of the configuration: config_keys.yml
-    version.py  versions, and upgrades that Kubernetes supports
+    plan.py        what the role does on a node, from these:
+    membership.py  the node's type and name, and the server that it joins
+    release.py     archives, images and packages, and their sources
+    drop_in.py     the file with which the role configures RKE2
+    config.py      keys of the configuration: config_keys.yml
+    version.py     versions, and upgrades that Kubernetes supports
 
 Imports _inventory.
 

@@ -74,7 +74,7 @@ def value_problems(config: Config) -> list[str]:
     """Values that RKE2 cannot read: only strings, numbers, booleans and lists of these are valid."""
     found = []
     for key, value in config.items():
-        values = value if isinstance(value, (list, tuple)) else [value]
+        values = _as_list(value)
         if str(key).removesuffix("+") == "write-kubeconfig-mode" and not isinstance(value, str):
             found.append('rke2_config sets write-kubeconfig-mode to a number: quote it, as in "0640"')
         elif not all(isinstance(each, (str, int, float)) for each in values):
@@ -82,8 +82,7 @@ def value_problems(config: Config) -> list[str]:
         elif not all(each.isprintable() for each in values if isinstance(each, str)):
             found.append("rke2_config, key %s: remove the control characters" % key)
         elif str(key) == "cni":
-            names = [name.strip() for each in values for name in str(each).split(",")]
-            unknown = [name for name in names if name not in _CNIS]
+            unknown = [name for name in network_plugins(config) if name not in _CNIS]
             if unknown:
                 found.append("rke2_config, key cni: unknown plugin %s. Use %s" % (unknown[0], ", ".join(_CNIS)))
         elif str(key) == "profile" and value not in _PROFILES:
@@ -106,5 +105,17 @@ def secret_keys(config: Config) -> list[str]:
 
 def texts(config: Config, key: str) -> list[str]:
     """The values of a key, including those that are appended to another file's."""
-    values = [config.get(name, ()) for name in (key, key + "+")]
-    return [str(each) for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return [str(each) for name in (key, key + "+") for each in _as_list(config.get(name, ()))]
+
+
+def network_plugins(config: Config) -> list[str]:
+    return names({"cni": "canal", **config}, "cni")
+
+
+def names(config: Config, key: str) -> list[str]:
+    """The values of a key that may also be one text with commas."""
+    return [name.strip() for each in _as_list(config.get(key, ())) for name in str(each).split(",")]
+
+
+def _as_list(value: t.Any) -> t.Sequence[t.Any]:
+    return value if isinstance(value, (list, tuple)) else [value]

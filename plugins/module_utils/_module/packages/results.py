@@ -32,9 +32,7 @@ def preview_without_offers(node: NodePackages, before: t.Sequence[Package], now:
     )
     if not desired.version:
         text += ". The exact version is not known before the node has read its package sources"
-    return result(
-        node, before, before, True, version=desired.version or None, pending=True, msg=text + ".", install=names
-    )
+    return result(node, before, before, True, version=desired.version or None, msg=text + ".", install=names)
 
 
 def preview(
@@ -55,7 +53,7 @@ def preview(
     text = "Would install " + ", ".join(install)
     if simulation.removed:
         text += ", and remove " + ", ".join(simulation.removed)
-    return result(node, before, before, True, version=chosen.version, pending=True, msg=text + ".", install=install)
+    return result(node, before, before, True, version=chosen.version, msg=text + ".", install=install)
 
 
 def result(
@@ -64,7 +62,6 @@ def result(
     after: t.Sequence[Package],
     changed: bool,
     version: t.Optional[str] = None,
-    pending: bool = False,
     install: t.Sequence[str] = (),
     **more: t.Any,
 ) -> Data:
@@ -75,7 +72,7 @@ def result(
     return {
         "changed": changed or node.enables_stream or lines[0] != lines[1],
         "version": version,
-        "pending": pending,
+        "would_install": bool(install),
         "installed": node.record.get("installed", []),
         "held": node.record.get("held", []),
         "diff": {"before_header": "packages", "after_header": "packages", "before": lines[0], "after": lines[1]},

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_chart_compare
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_check, device_jobs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import ChartPlan, Pending
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import ChartPlan, DrainedChange
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import PodDevice
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.objects import Object
@@ -37,9 +37,9 @@ PLAN = ChartPlan(
     plugin_labels=[],
     stale=[],
     expected={"a": EXPECTED},
-    pending={},
+    while_drained={},
 )
-PENDING = Pending([], [], [], {"b": EXPECTED}, ["its layout has not been applied"])
+CHANGE = DrainedChange([], [], [], {"b": EXPECTED}, ["its layout has not been applied"])
 READY, NOT_YET = node("a", {"nvidia.com/gpu": "7"}), node("a")
 UNREADY = "a: advertises no GPUs, should advertise nvidia.com/gpu: 7"
 CHECKED = Checked([PodDevice("a", "nvidia.com/gpu", "MIG-1")], ["a device is missing"], "1 GPU was not checked")
@@ -119,8 +119,8 @@ def test_an_installation_job_of_a_helm_controller_is_read(run: Run, method: str)
     )
 
 
-def test_a_host_whose_change_is_pending_has_its_own_differences(run: Run) -> None:
-    problems = run(READY, plan=PLAN._replace(pending={"b": PENDING}), check_pods=False)["problems"]
+def test_a_host_that_changes_while_drained_has_its_own_differences(run: Run) -> None:
+    problems = run(READY, plan=PLAN._replace(while_drained={"b": CHANGE}), check_pods=False)["problems"]
     assert problems == {"a": [], "b": ["its layout has not been applied"]}
 
 

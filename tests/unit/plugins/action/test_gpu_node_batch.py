@@ -40,10 +40,10 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Tuple[Data
 def test_the_progress(run: t.Callable[..., t.Any]) -> None:
     assert run("b") == ({"changed": False}, ["Done: none. Failed: none. Now: b. Left: a, c, d"])
     assert run("c", failed="a", most=25)[1] == ["Done: b. Failed: a. Now: c. Left: d"]
-    assert run("b", scope="pending")[1] == ["Done: a. Failed: none. Now: b. Left: c, d"]
-    assert run("c", done="eb", scope="pending")[1] == ["Done: e, a, b. Failed: none. Now: c. Left: d"]
+    assert run("b", scope="to_drain")[1] == ["Done: a. Failed: none. Now: b. Left: c, d"]
+    assert run("c", done="eb", scope="to_drain")[1] == ["Done: e, a, b. Failed: none. Now: c. Left: d"]
     assert run("c", check=True)[1] == ["Checked: b, a. Failed: none. Now: c. Left: d"]
-    assert run("b", every="b", done="a", scope="pending")[1] == ["Done: a. Failed: none. Now: b. Left: none"]
+    assert run("b", every="b", done="a", scope="to_drain")[1] == ["Done: a. Failed: none. Now: b. Left: none"]
 
 
 def test_long_lists_are_cut(run: t.Callable[..., t.Any]) -> None:

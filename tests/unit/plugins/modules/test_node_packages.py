@@ -44,7 +44,7 @@ def test_create_change_and_remove(debian, driver):
 
 def test_installs_pins_holds_and_records(debian, driver):
     result = driver()
-    assert (result["changed"], result["version"], result["pending"]) == (True, "580.126.20", False)
+    assert (result["changed"], result["version"], result["would_install"]) == (True, "580.126.20", False)
     assert debian.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
     assert "Package: *nvidia* libcuda*\nPin: version 580.126.20-*\nPin-Priority: 1001\n" in pinned(debian)
     assert recorded() == {"installed": [LIBRARY, CUDA], "held": [LIBRARY, CUDA], "version": "580.126.20"}

@@ -28,7 +28,7 @@ from .module_support import run
 
 def test_check_mode_with_known_package_sources(debian, driver):
     result = driver(check=True)
-    assert (result["changed"], result["version"], result["pending"]) == (True, "580.126.20", True)
+    assert (result["changed"], result["version"], result["would_install"]) == (True, "580.126.20", True)
     assert result["msg"] == "Would install nvidia-driver-cuda=%s, libcuda1=%s." % (NEW, NEW)
     assert "would install nvidia-driver-cuda=" + NEW in result["diff"]["after"]
     assert debian.state == {}
@@ -42,7 +42,7 @@ def test_check_mode_with_known_package_sources(debian, driver):
 def test_check_mode_without_package_lists(debian, driver, added):
     debian.offers = {CUDA: [OLD]} if added else {}
     result = driver(check=True, repository={"url": URL, "added": added})
-    assert (result["changed"], result["version"], result["pending"]) == (True, None, True)
+    assert (result["changed"], result["version"], result["would_install"]) == (True, None, True)
     assert "Would install nvidia-driver-cuda of branch 580 from http://mirror.example/cuda" in result["msg"]
     assert "The exact version is not known" in result["msg"]
     result = driver(check=True, version="580.126.20", repository={"url": URL, "added": added})

@@ -50,7 +50,7 @@ def test_a_plan_of_the_operator() -> None:
     }
     assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).chart_values
     assert [each.definition["kind"] for each in built(found).objects] == ["Namespace"] and built(found).labels == []
-    assert (built(found).plugin_labels, built(found).pending) == ([], {})
+    assert (built(found).plugin_labels, built(found).while_drained) == ([], {})
 
 
 def test_a_newer_release_of_the_chart_is_a_warning() -> None:
@@ -363,7 +363,7 @@ def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: b
     assert (found["expected"], found["labels"], found["retry"]) == ({}, [], [])
     unapplied = ["its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"]
     left = {"metadata": {"name": "a", "annotations": {drain_record.RECORD: record} if record else {}}}
-    assert found["pending"] == {
+    assert found["while_drained"] == {
         "a": {
             "labels": [{"node": "a", "labels": {LABEL: name, STATE: None}}] if labelled else [],
             "retry": ["a"] if retried else [],
@@ -378,17 +378,17 @@ def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None
     """The label must exist before the chart, whose operator would label the node itself."""
     manager = "nvidia.com/gpu.deploy.mig-manager"
     found = built(configured(drain=True)).serialized()
-    name = found["pending"]["a"]["expected"]["a"]["config"]
-    (first,), (second,) = found["labels"], found["pending"]["a"]["labels"]
+    name = found["while_drained"]["a"]["expected"]["a"]["config"]
+    (first,), (second,) = found["labels"], found["while_drained"]["a"]["labels"]
     assert first["labels"] == {LABEL: name, STATE: None, manager: "gpufleet-drain-first"}
     assert second["labels"] == {manager: "true"}
     interrupted = {LABEL: name, manager: "gpufleet-drain-first"}
     again = built(configured(drain=True, **interrupted)).serialized()
-    assert again["labels"] == [] and again["pending"]["a"]["labels"] == [second]
+    assert again["labels"] == [] and again["while_drained"]["a"]["labels"] == [second]
     assert built(configured(**interrupted)).labels == [second]
     removed = built(configured("host", **interrupted)).removed[0]["labels"]
     assert removed == {LABEL: None, STATE: None, manager: None}
-    assert built(configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"})).pending == {}
+    assert built(configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"})).while_drained == {}
 
 
 @pytest.mark.parametrize("drain", [False, True])

@@ -33,7 +33,7 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
         assert row["scope"] in ("node", "cluster")
         for entry in ("preflight", "main", "verify", "undo"):
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
-        for key, fact in (("plan", "_disruption:"), ("joins", "_present:")):
+        for key, fact in (("plan", "_drain_reasons:"), ("joins", "_present:")):
             if key in row:
                 assert row["role"] + fact in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
 

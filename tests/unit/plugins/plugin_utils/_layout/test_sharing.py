@@ -172,7 +172,7 @@ def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> No
     before = plan(host(slices()), role=role, drain=True, cluster=shares)
     ended = plan(host({}), role=role, drain=True, cluster=shares)
     assert built(ended).chart_values == built(before).chart_values and written(ended, "ConfigMap") == []
-    assert built(ended).pending["a"].plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
+    assert built(ended).while_drained["a"].plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
     own = {
         "values": {"config": {"name": "mine"}}
         if role == "device_plugin"
@@ -246,8 +246,8 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
     assert found["plugin_labels"] == ([] if later else labels)
     assert ("a" in found["expected"]) is not later
     if later:
-        pending = found["pending"]["a"]
-        assert (pending["labels"], pending["retry"], pending["plugin_labels"]) == ([], [], labels)
+        change = found["while_drained"]["a"]
+        assert (change["labels"], change["retry"], change["plugin_labels"]) == ([], [], labels)
 
 
 @pytest.mark.parametrize(
