@@ -35,7 +35,7 @@ class ActionModule(Action):
                 **{name: given[name] for name in _OF_SERVICES},
                 "state": "stopped",
                 "disruption": plan["disruption"],
-                "processes": [client["pid"] for each in plan["pending"] for client in each["clients"]],
+                "processes": [client["pid"] for each in plan["deferred"] for client in each["clients"]],
             }
             services = self._execute_module(_SERVICES, arguments, task_vars=variables)
             if services.get("failed"):
@@ -50,22 +50,22 @@ class ActionModule(Action):
 
 def steps(plan: Data, ends: bool, interrupted: bool, skip_busy: bool, check_mode: bool) -> Data:
     """The steps that follow the plan. ``ends``: the role can stop or await the processes that block the change."""
-    blocked = [] if ends else [each["reason"] for each in plan["pending"]]
-    pending = blocked if skip_busy else []
+    blocked = [] if ends else [each["reason"] for each in plan["deferred"]]
+    deferred = blocked if skip_busy else []
     changes = not check_mode and (interrupted or plan["disruption"] != "none")
     return {
         "blocked": blocked if plan.get("busy") else [],
-        "pending": pending,
+        "deferred": deferred,
         # No client is stopped if all that remains to do is blocked.
-        "converge": changes and (interrupted or not pending or bool(plan["operations"])),
+        "converge": changes and (interrupted or not deferred or bool(plan["operations"])),
         "verify": changes,
     }
 
 
 def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:
     """The slice map of the GPUs whose profiles the node does not list yet, and the reason why it is not in the plan."""
-    deferred = {gpu["index"] for gpu in plan.get("gpus", ()) if gpu["deferred"]}
-    gpus = [gpu for gpu in facts["gpus"] or () if gpu["index"] in deferred]
+    unplanned = {gpu["index"] for gpu in plan.get("gpus", ()) if gpu["mode_first"]}
+    gpus = [gpu for gpu in facts["gpus"] or () if gpu["index"] in unplanned]
     if not gpus:
         return []
     from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import map as layout_map  # large

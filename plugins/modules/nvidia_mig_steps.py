@@ -35,7 +35,7 @@ options:
     required: true
   skip_busy:
     description:
-      - Whether GPUs that processes block are RV(pending) instead of a failure.
+      - Whether GPUs that processes block are RV(deferred) instead of a failure.
     type: bool
     required: true
   busy_wait:
@@ -91,7 +91,7 @@ blocked:
   returned: success
   type: list
   elements: str
-pending:
+deferred:
   description: The same reasons with O(skip_busy), for GPUs that are or would be left unchanged.
   returned: success
   type: list

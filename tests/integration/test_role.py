@@ -139,7 +139,7 @@ def test_idle_gpus_change_and_busy_ones_are_reported(make_node, role, workload):
         count, output = role(node, SMALL, *arguments, nvidia_mig_busy="skip")
         assert count == changed
         assert node.instances() == [["7g.80gb at 0"], after]
-        assert re.search(r'"msg": "node: GPUs are pending, .* GPU 0 .*used by PID %d \(training\)' % workload, output)
+        assert re.search(r'"msg": "node: GPUs are deferred, .* GPU 0 .*used by PID %d \(training\)' % workload, output)
         assert ("Stop GPU clients" in output) == (changed and not arguments), "none is stopped in vain"
     _changed, output = role(node, SMALL, "-v", part="verify")
     assert r"blocked by PID %d (training)\n" % workload in output
