@@ -64,7 +64,7 @@ def steps(plan: Data, ends: bool, interrupted: bool, skip_busy: bool, check_mode
 
 def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:
     """The slice map of the GPUs whose profiles the node does not list yet, and the reason why it is not in the plan."""
-    unplanned = {gpu["index"] for gpu in plan.get("gpus", ()) if gpu["mode_first"]}
+    unplanned = {gpu["index"] for gpu in plan["gpus"] if gpu.get("mode_first")}
     gpus = [gpu for gpu in facts["gpus"] or () if gpu["index"] in unplanned]
     if not gpus:
         return []

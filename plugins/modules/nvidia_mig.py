@@ -266,7 +266,8 @@ gpus:
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
     - In check mode, the instances of a GPU that O(busy=skip) leaves unchanged are those of the change without the
       processes that block it.
-  returned: on success, and on failure after planning
+    - With RV(busy), only the index and the UUID of each, and that it is not RV(gpus[].changed).
+  returned: on success, on failure after planning, and, in check mode, with RV(busy)
   type: list
   elements: dict
   contains:

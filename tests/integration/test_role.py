@@ -186,11 +186,13 @@ def test_waits_for_a_process_to_exit(make_node, role):
     role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     with subprocess.Popen(["sleep", "600"]) as brief:
         node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(brief.pid), "--name", "brief")
+        _changed, output = role(node, SMALL, "--check", "--diff", nvidia_mig_busy_wait=600, nvidia_mig_boot=True)
         # The process ends after the role starts to wait for it, at the second plan.
         ender = subprocess.Popen([sys.executable, "-c", ENDER, str(node.path / "state.trace"), str(brief.pid)])
         node.nvsim("trace", "--on")
         assert role(node, SMALL, nvidia_mig_busy_wait=600)[0] == 1
         ender.wait()
+    assert '"GPU-' in output[output.index("mig-layout.json") :], "the boot restore knows the GPUs"
     assert node.instances() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
 
 

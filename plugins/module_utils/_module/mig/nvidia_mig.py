@@ -124,6 +124,7 @@ def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any
     shown = {key: planned[key] for key in ("deferred", "disruption")}
     if module.check_mode:
         shown["diff"] = planned["diff"]
+        shown["gpus"] = [{"index": gpu["index"], "uuid": gpu["uuid"], "changed": False} for gpu in planned["gpus"]]
         if module._diff:
             parts.extend(planned["changed_lines"])
     module.fail_json(msg="\n".join(parts), changed=False, busy=True, **shown)

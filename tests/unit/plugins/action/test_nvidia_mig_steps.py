@@ -27,7 +27,11 @@ def planned(disruption: str = "none", *deferred: Data, **more: t.Any) -> Data:
     return {"disruption": disruption, "deferred": list(deferred), "operations": [], "gpus": [], **more}
 
 
-REFUSED = {"failed": True, "busy": True, "disruption": "destroy", "deferred": [BUSY]}  # all that such a plan returns
+REFUSED = {
+    **planned("destroy", BUSY, gpus=[{"index": 1, "uuid": "GPU-1", "changed": False}]),
+    "failed": True,
+    "busy": True,
+}
 NOTHING = planned()
 IDLE = planned("destroy", operations=[OPERATION])
 ONLY_BUSY = planned("destroy", BUSY)

@@ -56,6 +56,7 @@ def test_in_check_mode_a_refusal_shows_the_maps_of_all_gpus(node):
     assert re.search(r"\|1g\.5gb +\|1g\.5gb +\|[.|]+\|3g\.20gb +\|  blocked by PID 4711 \(python\)$", lines[3])
     assert lines[4].endswith("|") and "3g.20gb" in lines[4]
     assert result["diff"]["after"].splitlines() == [line[1:] for line in lines[3:]]
+    assert result["gpus"] == [{"index": each.index, "uuid": each.uuid, "changed": False} for each in (gpu, idle)]
     without = driver.run(on(MIXED), check=True)
     assert without["msg"] == lines[0] and without["diff"] == result["diff"]
 
