@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_sup
 REASON = "GPU 1 is in use"
 BUSY = {"reason": REASON, "clients": [{"pid": 7, "name": "training"}]}
 OPERATION = {"kind": "destroy_gi"}
-STEPS = {"blocked": [], "deferred": [], "converge": False, "verify": False, "preview": []}
+STEPS = {"deferred": [], "converge": False, "verify": False, "preview": []}
 CHANGE = {**STEPS, "converge": True, "verify": True}
 NO_CLIENTS = {"stopped": [], "others": [7]}
 CLIENTS = {"stopped": ["dcgm.service"], "others": []}
@@ -27,10 +27,13 @@ def planned(disruption: str = "none", *deferred: Data, **more: t.Any) -> Data:
     return {"disruption": disruption, "deferred": list(deferred), "operations": [], "gpus": [], **more}
 
 
+# All that such a plan returns.
 REFUSED = {
-    **planned("destroy", BUSY, gpus=[{"index": 1, "uuid": "GPU-1", "changed": False}]),
     "failed": True,
     "busy": True,
+    "disruption": "destroy",
+    "deferred": [BUSY],
+    "gpus": [{"index": 1, "uuid": "GPU-1", "changed": False}],
 }
 NOTHING = planned()
 IDLE = planned("destroy", operations=[OPERATION])
@@ -82,9 +85,12 @@ def test_without_processes(plan: Data, skip: bool, expected: Data) -> None:
 
 
 def test_processes_that_the_role_can_neither_stop_nor_await() -> None:
-    for services in (NO_CLIENTS, {"stopped": ["dcgm.service"], "others": [7]}):
+    for services in (NO_CLIENTS, {"stopped": ["dcgm.service"], "others": [7], "warnings": ["split"]}):
         for check_mode in (False, True):
-            assert Role(REFUSED, services, check_mode).steps()["blocked"] == [REASON]
+            result = Role(REFUSED, services, check_mode).run()
+            reason, remedy = result["msg"].splitlines()
+            assert (result["failed"], reason, result["warnings"]) == (True, REASON, services.get("warnings", []))
+            assert remedy.startswith("To wait for them, set nvidia_mig_busy_wait; ")
 
 
 def test_processes_that_end_with_the_clients_or_while_the_role_waits() -> None:
@@ -97,6 +103,16 @@ def test_processes_that_end_with_the_clients_or_while_the_role_waits() -> None:
 def test_a_mode_change_that_processes_delay_is_not_refused() -> None:
     """An Ampere GPU whose mode is requested now, and changes with the next reset."""
     assert Role(planned("mode", BUSY)).steps() == CHANGE
+
+
+@pytest.mark.parametrize("key", ["reset_required", "reboot_required"])
+def test_undo_fails_if_mig_mode_stays_on(key: str) -> None:
+    plan = planned("mode", warnings=["GPU 0 needs a reset", "GPU 1 too"], **{key: True})
+    result = Role(plan, undo=True).run()
+    assert result["failed"]
+    assert result["msg"] == "MIG mode cannot be disabled: GPU 0 needs a reset. GPU 1 too. Nothing was changed."
+    assert Role(plan, undo=True, reboot=True).steps() == Role(plan).steps() == CHANGE
+    assert Role(IDLE, undo=True).steps() == CHANGE
 
 
 @pytest.mark.parametrize(
