@@ -62,7 +62,7 @@ def of_child(host: str, found: Data, job: Data) -> Outcome:
     refused = bool(planned.get("busy") or (applied or {}).get("deferred"))
     state = ("refused" if refused else "fails") if problems else "changes" if planned["changed"] else "unchanged"
     shown = applied if applied and "gpus" in applied and not applied.get("rebooted") else planned
-    change = shown.get("gpus")
+    change = None if shown.get("busy") else shown.get("gpus")
     kept, destroyed, created = (
         None if change is None else sum(len(gpu[what]) for gpu in change) for what in ("kept", "destroyed", "created")
     )

@@ -26,6 +26,14 @@ DONE: t.Dict[str, t.Any] = {
     "warnings": ["a warning"],
     "diff": MAP,
 }
+BUSY = {
+    "failed": True,
+    "busy": True,
+    "msg": "in use",
+    "warnings": [],
+    "diff": MAP,
+    "gpus": [{"index": 0, "uuid": "GPU-0"}],
+}
 JOB: t.Dict[str, t.Any] = {"options": {"reset": False}, "reboot": False}
 
 
@@ -57,7 +65,7 @@ def test_no_change() -> None:
     ("planned", "applied", "state", "problem"),
     [
         ({"failed": True, "msg": "does not fit.", "warnings": []}, None, "fails", "does not fit"),
-        ({"failed": True, "busy": True, "msg": "in use", "warnings": [], "diff": MAP}, None, "refused", "in use"),
+        (BUSY, None, "refused", "in use"),
         (DONE, {"failed": True, "msg": "lost", "warnings": []}, "fails", "lost"),
         (DONE, {**DONE, "deferred": [{"reason": "in use"}]}, "refused", "in use"),
         (DONE, {**DONE, "unmatched": ["GPU 1"]}, "fails", "these GPUs do not match the layout: GPU 1"),
