@@ -12,7 +12,7 @@ help:
 	@echo 'make demo          provision and partition a simulated eight-GPU node; without root, only partition it'
 	@echo 'make demo-cluster  a Kubernetes cluster whose pods get MIG devices of a simulated GPU'
 	@echo 'make test          every test and linter'
-	@echo 'make test-fast     the tests that fail most often, in a few minutes'
+	@echo 'make test-fast     unit tests, linters, and main cases of modules and playbooks, in a few minutes'
 	@echo 'make test-matrix   sanity, playbooks and plugins on all ansible-cores and Pythons, in about an hour'
 	@echo 'make lint          only the linters'
 	@echo 'make bench         benchmarks of the planner and the modules'
@@ -32,7 +32,7 @@ test:
 
 test-fast:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain $(LINTERS)
+	@.cache/venv/bin/python scripts/test.py unit playbooks-main integration-main simulator-plain $(LINTERS)
 
 test-matrix:
 	@scripts/bootstrap test

@@ -159,6 +159,17 @@ SHORT: t.Sequence[Part] = (
         ["tests/integration/run", "tests/integration/test_playbook.py"],
         PYTEST_CLOSING,
     ),
+    Part(
+        "playbooks-main",
+        "Playbooks on the simulator, main cases",
+        [
+            "tests/integration/run",
+            "tests/playbooks/test_site.py::test_mig_and_verify_twice",
+            "tests/playbooks/test_preflight.py::test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing",
+            "tests/playbooks/test_batches.py::test_stops_after_a_failed_canary",
+        ],
+        PYTEST_CLOSING,
+    ),
     Part("simulator-plain", "The simulator, as built", [*SIMULATOR[:-1], "test-plain"], PYTEST_CLOSING),
 )
 

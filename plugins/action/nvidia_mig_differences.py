@@ -29,19 +29,19 @@ class ActionModule(Action):
     def perform(self, variables: Data) -> Data:
         given = self._arguments
         compared = given["compared"]
-        reasons = [each["reason"] for each in compared.get("pending", ())]
-        pending = reasons if given["skip_busy"] else []
+        reasons = [each["reason"] for each in compared.get("deferred", ())]
+        deferred = reasons if given["skip_busy"] else []
         problems = []
         if "unmatched" not in compared:
             problems.append("its MIG layout cannot be compared: %s" % compared["msg"])
-        elif len(compared["unmatched"]) > len(pending):
+        elif len(compared["unmatched"]) > len(deferred):
             last = history(given["last_change"], given["own_change"], datetime.datetime.now(datetime.timezone.utc))
             lines = ["GPUs do not match nvidia_mig_layout: " + ", ".join(compared["unmatched"])]
             lines += [*compared["changed_lines"], *reasons, last + ". Apply the layout with mig.yml"]
             problems.append("\n".join(lines))
         if given["unit"]:
-            problems += boot_problems(given["unit"], given["unit_status"], given["restore"], bool(pending))
-        return {"problems": problems, "pending": pending}
+            problems += boot_problems(given["unit"], given["unit_status"], given["restore"], bool(deferred))
+        return {"problems": problems, "deferred": deferred}
 
 
 def history(last_change: str, own_change: str, now: datetime.datetime) -> str:
@@ -61,12 +61,12 @@ def history(last_change: str, own_change: str, now: datetime.datetime) -> str:
     return "The role last changed the GPUs %s%s" % (last, relation)
 
 
-def boot_problems(unit: str, status: Data, restore: Data, pending: bool) -> list[str]:
+def boot_problems(unit: str, status: Data, restore: Data, deferred: bool) -> list[str]:
     """Why the layout is not restored at boot, from the unit's status and the result of a dry run."""
     problems = []
     if status.get("UnitFileState") != "enabled":
         problems.append("its layout is not restored at boot: %s is not enabled. Run site.yml --tags mig" % unit)
-    allowed = (0, 1) if pending else (0,)  # 1: a GPU does not match the layout
+    allowed = (0, 1) if deferred else (0,)  # 1: a GPU does not match the layout
     if restore.get("rc", 2) not in allowed:
         output = restore.get("stderr") or restore.get("stdout")
         if not output and problems:

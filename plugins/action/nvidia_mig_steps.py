@@ -11,6 +11,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action impor
 
 _SERVICES = "gpufleet.node.nvidia_mig_services"
 _OF_SERVICES = ("record", "clients", "mode_clients", "layout")
+_REMEDY = (
+    "To wait for them, set nvidia_mig_busy_wait; to leave these GPUs as they are, nvidia_mig_busy to skip; to stop their "
+    "units during the change, nvidia_mig_clients"
+)
 _REASON = "%s lists the profiles of a GPU only while MIG mode is on. From the PCI device ids, not read from the GPUs:"
 
 
@@ -20,6 +24,8 @@ class ActionModule(Action):
         "interrupted": {"type": "bool", "required": True},
         "skip_busy": {"type": "bool", "required": True},
         "busy_wait": {"type": "int", "required": True},
+        "undo": {"type": "bool", "default": False},
+        "reboot": {"type": "bool", "default": False},
         "record": {"type": "str", "required": True},
         "clients": {"type": "list", "elements": "str", "required": True},
         "mode_clients": {"type": "list", "elements": "str", "required": True},
@@ -35,37 +41,48 @@ class ActionModule(Action):
                 **{name: given[name] for name in _OF_SERVICES},
                 "state": "stopped",
                 "disruption": plan["disruption"],
-                "processes": [client["pid"] for each in plan["pending"] for client in each["clients"]],
+                "processes": [client["pid"] for each in plan["deferred"] for client in each["clients"]],
             }
             services = self._execute_module(_SERVICES, arguments, task_vars=variables)
             if services.get("failed"):
                 return services
+        warnings = services.get("warnings", [])
         ends = given["busy_wait"] > 0 or bool(services["stopped"] and not services["others"])
+        blocked = [] if ends else [each["reason"] for each in plan["deferred"]]
+        why = refusal(plan, blocked, given["undo"] and not given["reboot"])
+        if why is not None:
+            return {"failed": True, "msg": why, "warnings": warnings}
         return {
-            **steps(plan, ends, given["interrupted"], given["skip_busy"], check_mode),
+            **steps(plan, blocked if given["skip_busy"] else [], given["interrupted"], check_mode),
             "preview": preview(plan, given["layout"], variables["ansible_facts"]["nvidia"]) if check_mode else [],
-            "warnings": services.get("warnings", []),
+            "warnings": warnings,
         }
 
 
-def steps(plan: Data, ends: bool, interrupted: bool, skip_busy: bool, check_mode: bool) -> Data:
-    """The steps that follow the plan. ``ends``: the role can stop or await the processes that block the change."""
-    blocked = [] if ends else [each["reason"] for each in plan["pending"]]
-    pending = blocked if skip_busy else []
+def refusal(plan: Data, blocked: list[str], at_once: bool) -> str | None:
+    """Why the role must not begin the change. ``at_once``: it must be complete without a reset or reboot by others."""
+    if blocked and plan.get("busy"):
+        return "\n".join([*blocked, _REMEDY])  # the plan has shown the maps
+    if at_once and (plan.get("reset_required") or plan.get("reboot_required")):
+        return "MIG mode cannot be disabled: %s. Nothing was changed." % ". ".join(plan["warnings"])
+    return None
+
+
+def steps(plan: Data, deferred: list[str], interrupted: bool, check_mode: bool) -> Data:
+    """The steps that follow the plan. ``deferred``: why GPUs stay unchanged."""
     changes = not check_mode and (interrupted or plan["disruption"] != "none")
     return {
-        "blocked": blocked if plan.get("busy") else [],
-        "pending": pending,
+        "deferred": deferred,
         # No client is stopped if all that remains to do is blocked.
-        "converge": changes and (interrupted or not pending or bool(plan["operations"])),
+        "converge": changes and (interrupted or not deferred or bool(plan["operations"])),
         "verify": changes,
     }
 
 
 def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:
     """The slice map of the GPUs whose profiles the node does not list yet, and the reason why it is not in the plan."""
-    deferred = {gpu["index"] for gpu in plan.get("gpus", ()) if gpu["deferred"]}
-    gpus = [gpu for gpu in facts["gpus"] or () if gpu["index"] in deferred]
+    unplanned = {gpu["index"] for gpu in plan["gpus"] if gpu.get("mode_first")}
+    gpus = [gpu for gpu in facts["gpus"] or () if gpu["index"] in unplanned]
     if not gpus:
         return []
     from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import map as layout_map  # large

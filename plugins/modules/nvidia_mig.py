@@ -35,7 +35,7 @@ attributes:
     support: full
     details:
       - NVML of some branches (for example 535), and C(nvidia-smi) of all branches, list the profiles of a GPU only
-        while MIG mode is on. While it is off, check mode returns only the mode change, and RV(gpus[].deferred) is
+        while MIG mode is on. While it is off, check mode returns only the mode change, and RV(gpus[].mode_first) is
         V(true).
   diff_mode:
     support: full
@@ -137,7 +137,7 @@ options:
       - What to do if running processes are the only reason why a GPU cannot be changed.
       - With V(fail), the module fails before it writes anything. If only a reset is blocked, it changes the other GPUs,
         see O(reset). In check mode with C(--diff), the message contains the slice maps of all GPUs.
-      - With V(skip), the GPU is left unchanged, the others are changed, and RV(pending) and a warning name the GPU and
+      - With V(skip), the GPU is left unchanged, the others are changed, and RV(deferred) and a warning name the GPU and
         the processes. Run the module again when these have ended.
     type: str
     choices: [fail, skip]
@@ -266,7 +266,8 @@ gpus:
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
     - In check mode, the instances of a GPU that O(busy=skip) leaves unchanged are those of the change without the
       processes that block it.
-  returned: on success, and on failure after planning
+    - With RV(busy), only the index and the UUID of each, and that it is not RV(gpus[].changed).
+  returned: on success, on failure after planning, and, in check mode, with RV(busy)
   type: list
   elements: dict
   contains:
@@ -360,7 +361,7 @@ gpus:
       elements: dict
       contains: *instance
       sample: []
-    deferred:
+    mode_first:
       description: Whether the instances can be planned only after MIG mode is on. Only set in check mode.
       type: bool
       sample: false
@@ -446,7 +447,7 @@ unmatched:
 reset_required:
   description:
     - Whether a GPU must be reset to complete the layout. See RV(gpus[].reset_required) for each GPU.
-    - With O(busy=skip), not for the GPUs in RV(pending).
+    - With O(busy=skip), not for the GPUs in RV(deferred).
   returned: on success, and on failure after planning
   type: bool
   sample: false
@@ -460,7 +461,7 @@ busy:
   returned: on failure for that reason
   type: bool
   sample: true
-pending:
+deferred:
   description: The GPUs that do not match the layout because processes use them.
   returned: on success, on failure after planning, and with RV(busy)
   type: list
@@ -495,8 +496,8 @@ backend:
 diff:
   description:
     - The slice maps of the GPUs before and after the run, one line for each GPU.
-    - The line of a GPU in RV(pending) ends with the processes that block it, and in check mode shows the change without
-      them.
+    - The line of a GPU in RV(deferred) ends with the processes that block it, and in check mode shows the change
+      without them.
   returned: on success, on failure after planning, and, in check mode, with RV(busy)
   type: dict
   contains:

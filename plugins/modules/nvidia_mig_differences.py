@@ -27,7 +27,7 @@ options:
     required: true
   skip_busy:
     description:
-      - Whether GPUs that processes block are RV(pending) instead of a problem.
+      - Whether GPUs that processes block are RV(deferred) instead of a problem.
     type: bool
     required: true
   last_change:
@@ -71,7 +71,7 @@ problems:
   returned: success
   type: list
   elements: str
-pending:
+deferred:
   description: Why GPUs that processes block have not been changed yet. Empty unless O(skip_busy).
   returned: success
   type: list

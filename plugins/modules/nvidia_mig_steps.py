@@ -14,6 +14,8 @@ version_added: 0.9.0
 description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Finds the GPU clients that the planned change would stop, and
     decides which steps follow.
+  - Fails if processes block the change, which the role can neither stop nor wait for, or if O(undo) cannot disable MIG
+    mode.
   - Changes nothing if the task has C(check_mode=true), which it needs. The steps are those of the run, with or without
     check mode.
   - Runs on the controller, and calls M(gpufleet.node.nvidia_mig_services) on the node.
@@ -35,7 +37,7 @@ options:
     required: true
   skip_busy:
     description:
-      - Whether GPUs that processes block are RV(pending) instead of a failure.
+      - Whether GPUs that processes block are RV(deferred) instead of a failure.
     type: bool
     required: true
   busy_wait:
@@ -43,6 +45,16 @@ options:
       - Seconds to wait for these processes to exit.
     type: int
     required: true
+  undo:
+    description:
+      - Whether the change must complete in this run. Fails if it needs a reset or reboot, except with O(reboot).
+    type: bool
+    default: false
+  reboot:
+    description:
+      - Whether the role may reboot the node.
+    type: bool
+    default: false
   record:
     description:
       - See M(gpufleet.node.nvidia_mig_services).
@@ -84,15 +96,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-blocked:
+deferred:
   description:
-    - Why the change must fail, a reason for each GPU that processes block, which the role can neither stop nor wait for.
-    - Empty with O(skip_busy).
-  returned: success
-  type: list
-  elements: str
-pending:
-  description: The same reasons with O(skip_busy), for GPUs that are or would be left unchanged.
+    - With O(skip_busy), why GPUs are or would be left unchanged, a reason for each GPU that processes block, which the
+      role can neither stop nor wait for.
   returned: success
   type: list
   elements: str

@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Gpu, Placement, Target
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import mode_first_plan, plan_gpu
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "simulator"))
@@ -196,7 +196,7 @@ def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tu
 
     def first(gpu: Gpu, layout: Layout) -> t.Any:
         if layout.mode and not gpu.profiles_known:
-            return deferred_plan(gpu, reset)
+            return mode_first_plan(gpu, reset)
         return again(gpu)
 
     def again(gpu: Gpu) -> t.Any:

@@ -139,7 +139,7 @@ def test_idle_gpus_change_and_busy_ones_are_reported(make_node, role, workload):
         count, output = role(node, SMALL, *arguments, nvidia_mig_busy="skip")
         assert count == changed
         assert node.instances() == [["7g.80gb at 0"], after]
-        assert re.search(r'"msg": "node: GPUs are pending, .* GPU 0 .*used by PID %d \(training\)' % workload, output)
+        assert re.search(r'"msg": "node: GPUs are deferred, .* GPU 0 .*used by PID %d \(training\)' % workload, output)
         assert ("Stop GPU clients" in output) == (changed and not arguments), "none is stopped in vain"
     _changed, output = role(node, SMALL, "-v", part="verify")
     assert r"blocked by PID %d (training)\n" % workload in output
@@ -186,11 +186,13 @@ def test_waits_for_a_process_to_exit(make_node, role):
     role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     with subprocess.Popen(["sleep", "600"]) as brief:
         node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(brief.pid), "--name", "brief")
+        _changed, output = role(node, SMALL, "--check", "--diff", nvidia_mig_busy_wait=600, nvidia_mig_boot=True)
         # The process ends after the role starts to wait for it, at the second plan.
         ender = subprocess.Popen([sys.executable, "-c", ENDER, str(node.path / "state.trace"), str(brief.pid)])
         node.nvsim("trace", "--on")
         assert role(node, SMALL, nvidia_mig_busy_wait=600)[0] == 1
         ender.wait()
+    assert '"GPU-' in output[output.index("mig-layout.json") :], "the boot restore knows the GPUs"
     assert node.instances() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
 
 

@@ -27,12 +27,12 @@ def test_stops_after_a_failed_canary(fleet: Fleet) -> None:
     assert fleet.instances("other") == [[]]
 
 
-def test_a_pending_gpu_does_not_stop_later_batches(fleet: Fleet) -> None:
+def test_a_deferred_gpu_does_not_stop_later_batches(fleet: Fleet) -> None:
     fleet.node("busy", "--board", "H100-80GB")
     fleet.node("other", "--board", "H100-80GB")
     fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(os.getpid()), "--name", "training")
     reason = "while PID %d (training) uses the GPU" % os.getpid()
-    for playbook, last in ((SITE, "Verify the cluster"), (PLAYBOOKS / "mig.yml", "Report pending GPUs")):
+    for playbook, last in ((SITE, "Verify the cluster"), (PLAYBOOKS / "mig.yml", "Report deferred GPUs")):
         run = fleet.play(playbook, fails=True, nvidia_mig_layout=LAYOUT, nvidia_mig_busy="skip")
         assert (fleet.instances("busy"), fleet.instances("other")) == ([[]], [INSTANCES])
         assert (run.count("busy", "failed"), run.count("other", "failed")) == (1, 0)

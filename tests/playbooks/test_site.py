@@ -103,9 +103,8 @@ def test_the_role_nvidia_mig_works_alone(fleet: Fleet) -> None:
     playbook.write_text(ALONE)
     assert "found 1." in fleet.play(playbook, "--tags", "check", nvidia_mig_layout=LAYOUT).output
     assert fleet.instances("here") == [[]]
-    run = fleet.play(
-        playbook, "--start-at-task", "Start the clients that an interrupted run stopped", nvidia_mig_layout=LAYOUT
-    )
+    start = ("--start-at-task", "steps | Start the clients that an interrupted run stopped")
+    run = fleet.play(playbook, *start, nvidia_mig_layout=LAYOUT)
     assert "found 0." in run.output
     assert fleet.instances("here") == [INSTANCES]
 

@@ -250,18 +250,28 @@ def test_messages_in_documents_exist() -> None:
 # --- The support matrix -----------------------------------------------------------------------------------------------
 
 
+PLACEMENTS = {
+    "transcript": "from output of real GPUs",
+    "mock": "from NVIDIA's mocks of NVML",
+    "derived": "derived from similar boards",
+    "unknown": "not published: only profiles are checked",
+}
+
+
 def section(title: str) -> str:
     found = re.search(r"(?ms)^## %s$(.*?)(?=^## |\Z)" % title, text_of(Path("docs/support_matrix.md")))
     assert found
     return found[1]
 
 
-def test_the_support_matrix_lists_every_board() -> None:
-    models = {path.stem: path.read_text() for path in TOP.glob("plugins/plugin_utils/_layout/models/*.yml")}
-    planned, _title, unplanned = section("GPUs").partition("placements are not published")
-    listed = [set(re.findall(r"`([A-Z][\w-]+)`", part)) for part in (planned, unplanned)]
-    without = {name for name, board in models.items() if "starts: null" in board}
-    assert listed == [models.keys() - without, without]
+def test_the_support_matrix_has_the_source_of_the_placements_of_every_board() -> None:
+    documented = dict(re.findall(r"(?m)^\| ([^|`]+) \| (`[^|]+`) \|$", section("GPUs")))
+    found: dict[str, set[str]] = {}
+    for path in TOP.glob("plugins/plugin_utils/_layout/models/*.yml"):
+        (source,) = {row["evidence"]["placements"] for row in yaml.safe_load(path.read_text())["profiles"]}
+        found.setdefault(PLACEMENTS[source], set()).add(path.stem)
+    assert {title: set(re.findall(r"`(.*?)`", names)) for title, names in documented.items()} == found
+    assert "%d boards" % sum(map(len, found.values())) in text_of(Path("README.md"))
 
 
 def releases(chart: str) -> list[str]:

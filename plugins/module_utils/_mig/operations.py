@@ -67,7 +67,7 @@ class Blocked(t.NamedTuple):
 class Plan(t.NamedTuple):
     """The change of one GPU from its current state to its target.
 
-    ``deferred`` marks a GPU whose driver lists its profiles only while MIG mode is on: the plan
+    ``mode_first`` marks a GPU whose driver lists its profiles only while MIG mode is on: the plan
     then contains only the mode change, and its target no instances; the rest is planned later.
 
     ``blocked`` marks a mode change that does not become active in this run: the plan then
@@ -81,7 +81,7 @@ class Plan(t.NamedTuple):
     kept: t.Tuple[Kept, ...] = ()
     destroyed: t.Tuple[GpuInstance, ...] = ()
     created: t.Tuple[Created, ...] = ()
-    deferred: bool = False
+    mode_first: bool = False
     blocked: t.Optional[Blocked] = None
 
     @property
@@ -114,7 +114,7 @@ class Plan(t.NamedTuple):
     @property
     def mode_only(self) -> bool:
         """Whether the plan changes only the mode and does not reach its target."""
-        return self.deferred or self.blocked is not None
+        return self.mode_first or self.blocked is not None
 
     @property
     def changes(self) -> bool:

@@ -64,10 +64,10 @@ def plan_gpu(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False
     return planned._replace(set_mode=change.request, reset=change.reset)
 
 
-def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
+def mode_first_plan(gpu: Gpu, reset: bool = False) -> Plan:
     """The first step for a GPU whose driver lists its profiles only while MIG mode is on."""
     first = plan_gpu(gpu, Target(True), reset=reset)
-    return first._replace(deferred=first.blocked is None)
+    return first._replace(mode_first=first.blocked is None)
 
 
 def not_capable(gpu: Gpu) -> str:

@@ -93,9 +93,9 @@ def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:
 def plan_request(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     """The plan of one GPU. Raises MigError if there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
-        from .plan import deferred_plan
+        from .plan import mode_first_plan
 
-        return deferred_plan(gpu, reset)
+        return mode_first_plan(gpu, reset)
     target = request.target(gpu.board)
     found = unchanged(gpu, target)
     if found is not None:

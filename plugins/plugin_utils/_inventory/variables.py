@@ -41,7 +41,7 @@ _OF_PLAYBOOKS = (
     "gpu_node_target",
     "gpu_node_undo_confirmed",
     "nvidia_driver_reboot_required",
-    "nvidia_mig_pending",
+    "nvidia_mig_deferred",
     "nvidia_mig_plan",
     "rehearse_activation",
     "rehearse_busy",

@@ -59,10 +59,10 @@ def of_child(host: str, found: Data, job: Data) -> Outcome:
         return Outcome(host, "no layout", gpus, notes=(*notes, "nvidia_mig_layout is not set"))
     planned, applied = found["planned"], found.get("applied")
     problems = _problems(planned, applied, job)
-    refused = bool(planned.get("busy") or (applied or {}).get("pending"))
+    refused = bool(planned.get("busy") or (applied or {}).get("deferred"))
     state = ("refused" if refused else "fails") if problems else "changes" if planned["changed"] else "unchanged"
     shown = applied if applied and "gpus" in applied and not applied.get("rebooted") else planned
-    change = shown.get("gpus")
+    change = None if shown.get("busy") else shown.get("gpus")
     kept, destroyed, created = (
         None if change is None else sum(len(gpu[what]) for gpu in change) for what in ("kept", "destroyed", "created")
     )
@@ -91,7 +91,7 @@ def _problems(planned: Data, applied: Data | None, job: Data) -> list[str]:
         return [str(planned["msg"]).rstrip(".")]
     if applied is None or applied.get("failed"):
         return [str((applied or {}).get("msg")).rstrip(".")]
-    waiting = [each["reason"] for each in applied["pending"]]
+    waiting = [each["reason"] for each in applied["deferred"]]
     if waiting:
         return waiting
     if applied["reset_required"] or applied["reboot_required"]:

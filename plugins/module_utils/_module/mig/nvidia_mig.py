@@ -121,9 +121,10 @@ def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
 def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
     """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
     parts = [message((error.plan.gpu, error) for error in node.busy)]
-    shown = {key: planned[key] for key in ("pending", "disruption")}
+    shown = {key: planned[key] for key in ("deferred", "disruption")}
     if module.check_mode:
         shown["diff"] = planned["diff"]
+        shown["gpus"] = [{"index": gpu["index"], "uuid": gpu["uuid"], "changed": False} for gpu in planned["gpus"]]
         if module._diff:
             parts.extend(planned["changed_lines"])
     module.fail_json(msg="\n".join(parts), changed=False, busy=True, **shown)

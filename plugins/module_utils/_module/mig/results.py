@@ -45,7 +45,7 @@ class GpuResult(t.NamedTuple):
     blocked: t.Sequence[Data] = ()  # the operations that processes block
 
     @property
-    def pending(self) -> bool:
+    def deferred(self) -> bool:
         """Whether processes that the driver lists are the reason of the notice."""
         return self.notice is not None and bool(self.gpu["clients"])
 
@@ -63,7 +63,7 @@ def planned_result(plan: Plan) -> GpuResult:
             kept=[describe.kept(gpu, item) for item in plan.kept] if blocked is None else describe.instances(gpu),
             created=[describe.created(item) for item in plan.created],
             destroyed=describe.instances(gpu._replace(instances=plan.destroyed)),
-            deferred=plan.deferred,
+            mode_first=plan.mode_first,
             reset_required=blocked is not None,
             clients=() if blocked is None else blocked.clients,
         ),
@@ -135,9 +135,9 @@ def applied_result(outcome: Outcome) -> GpuResult:
 
 
 def merged_result(results: t.Sequence[GpuResult], backend: str, skip_busy: bool = False) -> Data:
-    """The module's return values. With ``skip_busy``, a reset is not required for GPUs that are pending."""
+    """The module's return values. With ``skip_busy``, a reset is not required for GPUs that are deferred."""
     gpus = [result.gpu for result in results]
-    pending = [result for result in results if result.pending]
+    deferred = [result for result in results if result.deferred]
     operations = [operation for result in results for operation in result.operations]
     blocked = [operation for result in results for operation in result.blocked]
     resets = [result for result in results if result.gpu["reset_required"]]
@@ -146,18 +146,18 @@ def merged_result(results: t.Sequence[GpuResult], backend: str, skip_busy: bool 
         "changed": any(gpu["changed"] for gpu in gpus),
         "gpus": gpus,
         "operations": operations,
-        "pending": [
+        "deferred": [
             {
                 "index": result.gpu["index"],
                 "uuid": result.gpu["uuid"],
                 "reason": result.notice,
                 "clients": result.gpu["clients"],
             }
-            for result in pending
+            for result in deferred
         ],
         "disruption": MODE if resets else disruption(operations + blocked),
         "unmatched": [describe.gpu_name(result.gpu) for result in results if result.unmatched],
-        "reset_required": any(not (skip_busy and result.pending) for result in resets),
+        "reset_required": any(not (skip_busy and result.deferred) for result in resets),
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
         "backend": backend,
         "diff": diff,
@@ -170,7 +170,7 @@ def _changed_lines(before: t.Sequence[str], after: t.Sequence[str]) -> t.List[st
 
 
 def _after(result: GpuResult) -> Row:
-    if not result.pending:
+    if not result.deferred:
         return result.after
     from ..._mig import messages  # only needed for processes
 
@@ -190,7 +190,7 @@ def _gpu(
     kept: t.List[Data],
     created: t.List[Data],
     destroyed: t.List[Data],
-    deferred: bool = False,
+    mode_first: bool = False,
     reset_required: bool = False,
     reboot_required: bool = False,
     clients: t.Sequence[Process] = (),
@@ -209,7 +209,7 @@ def _gpu(
         kept=kept,
         created=created,
         destroyed=destroyed,
-        deferred=deferred,
+        mode_first=mode_first,
         reset_required=reset_required,
         reboot_required=reboot_required,
         clients=describe.clients(clients),

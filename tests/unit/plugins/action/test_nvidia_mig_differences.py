@@ -24,9 +24,9 @@ UNIT = "gpufleet-mig-restore.service"
 RESTORED = {"unit": UNIT, "unit_status": {"UnitFileState": "enabled"}, "restore": {"rc": 0}}
 
 
-def compared(*unmatched: str, pending: t.Sequence[str] = (), **more: t.Any) -> Data:
-    reasons = [{"reason": reason} for reason in pending]
-    return {"unmatched": list(unmatched), "pending": reasons, "changed_lines": LINES if unmatched else [], **more}
+def compared(*unmatched: str, deferred: t.Sequence[str] = (), **more: t.Any) -> Data:
+    reasons = [{"reason": reason} for reason in deferred]
+    return {"unmatched": list(unmatched), "deferred": reasons, "changed_lines": LINES if unmatched else [], **more}
 
 
 def run(found: Data, skip_busy: bool = False, **arguments: t.Any) -> Data:
@@ -36,11 +36,11 @@ def run(found: Data, skip_busy: bool = False, **arguments: t.Any) -> Data:
 
 
 def test_a_node_that_matches() -> None:
-    assert run(compared(), **RESTORED) == {"changed": False, "problems": [], "pending": []}
+    assert run(compared(), **RESTORED) == {"changed": False, "problems": [], "deferred": []}
 
 
 def test_gpus_that_do_not_match() -> None:
-    (problem,) = run(compared("GPU 0", "GPU 1", pending=[REASON]))["problems"]
+    (problem,) = run(compared("GPU 0", "GPU 1", deferred=[REASON]))["problems"]
     assert problem.splitlines() == [
         "GPUs do not match nvidia_mig_layout: GPU 0, GPU 1",
         *LINES,
@@ -51,12 +51,12 @@ def test_gpus_that_do_not_match() -> None:
     assert re.search(r"bob@elsewhere \(it is now 20[0-9: -]{17}\)\. Apply", problem)
 
 
-def test_pending_gpus_are_no_problem_where_they_are_skipped() -> None:
-    result = run(compared("GPU 1", pending=[REASON]), skip_busy=True)
-    assert (result["problems"], result["pending"]) == ([], [REASON])
-    result = run(compared("GPU 0", "GPU 1", pending=[REASON]), skip_busy=True)
-    assert (len(result["problems"]), result["pending"]) == (1, [REASON])
-    assert run(compared("GPU 1", pending=[REASON]))["pending"] == []
+def test_deferred_gpus_are_no_problem_where_they_are_skipped() -> None:
+    result = run(compared("GPU 1", deferred=[REASON]), skip_busy=True)
+    assert (result["problems"], result["deferred"]) == ([], [REASON])
+    result = run(compared("GPU 0", "GPU 1", deferred=[REASON]), skip_busy=True)
+    assert (len(result["problems"]), result["deferred"]) == (1, [REASON])
+    assert run(compared("GPU 1", deferred=[REASON]))["deferred"] == []
 
 
 def test_gpus_that_cannot_be_compared() -> None:
@@ -101,8 +101,8 @@ def test_a_failed_dry_run(restore: Data, why: str) -> None:
     ]
 
 
-def test_the_dry_run_may_differ_while_a_gpu_is_pending() -> None:
-    found = compared("GPU 1", pending=[REASON])
+def test_the_dry_run_may_differ_while_a_gpu_is_deferred() -> None:
+    found = compared("GPU 1", deferred=[REASON])
     for status, problems in ((1, 0), (2, 1)):
         result = run(found, skip_busy=True, **{**RESTORED, "restore": {"rc": status, "stderr": "GPU 1"}})
         assert len(result["problems"]) == problems

@@ -17,17 +17,24 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_sup
 REASON = "GPU 1 is in use"
 BUSY = {"reason": REASON, "clients": [{"pid": 7, "name": "training"}]}
 OPERATION = {"kind": "destroy_gi"}
-STEPS = {"blocked": [], "pending": [], "converge": False, "verify": False, "preview": []}
+STEPS = {"deferred": [], "converge": False, "verify": False, "preview": []}
 CHANGE = {**STEPS, "converge": True, "verify": True}
 NO_CLIENTS = {"stopped": [], "others": [7]}
 CLIENTS = {"stopped": ["dcgm.service"], "others": []}
 
 
-def planned(disruption: str = "none", *pending: Data, **more: t.Any) -> Data:
-    return {"disruption": disruption, "pending": list(pending), "operations": [], "gpus": [], **more}
+def planned(disruption: str = "none", *deferred: Data, **more: t.Any) -> Data:
+    return {"disruption": disruption, "deferred": list(deferred), "operations": [], "gpus": [], **more}
 
 
-REFUSED = {"failed": True, "busy": True, "disruption": "destroy", "pending": [BUSY]}  # all that such a plan returns
+# All that such a plan returns.
+REFUSED = {
+    "failed": True,
+    "busy": True,
+    "disruption": "destroy",
+    "deferred": [BUSY],
+    "gpus": [{"index": 1, "uuid": "GPU-1", "changed": False}],
+}
 NOTHING = planned()
 IDLE = planned("destroy", operations=[OPERATION])
 ONLY_BUSY = planned("destroy", BUSY)
@@ -78,9 +85,12 @@ def test_without_processes(plan: Data, skip: bool, expected: Data) -> None:
 
 
 def test_processes_that_the_role_can_neither_stop_nor_await() -> None:
-    for services in (NO_CLIENTS, {"stopped": ["dcgm.service"], "others": [7]}):
+    for services in (NO_CLIENTS, {"stopped": ["dcgm.service"], "others": [7], "warnings": ["split"]}):
         for check_mode in (False, True):
-            assert Role(REFUSED, services, check_mode).steps()["blocked"] == [REASON]
+            result = Role(REFUSED, services, check_mode).run()
+            reason, remedy = result["msg"].splitlines()
+            assert (result["failed"], reason, result["warnings"]) == (True, REASON, services.get("warnings", []))
+            assert remedy.startswith("To wait for them, set nvidia_mig_busy_wait; ")
 
 
 def test_processes_that_end_with_the_clients_or_while_the_role_waits() -> None:
@@ -95,16 +105,26 @@ def test_a_mode_change_that_processes_delay_is_not_refused() -> None:
     assert Role(planned("mode", BUSY)).steps() == CHANGE
 
 
+@pytest.mark.parametrize("key", ["reset_required", "reboot_required"])
+def test_undo_fails_if_mig_mode_stays_on(key: str) -> None:
+    plan = planned("mode", warnings=["GPU 0 needs a reset", "GPU 1 too"], **{key: True})
+    result = Role(plan, undo=True).run()
+    assert result["failed"]
+    assert result["msg"] == "MIG mode cannot be disabled: GPU 0 needs a reset. GPU 1 too. Nothing was changed."
+    assert Role(plan, undo=True, reboot=True).steps() == Role(plan).steps() == CHANGE
+    assert Role(IDLE, undo=True).steps() == CHANGE
+
+
 @pytest.mark.parametrize(
     ("plan", "interrupted", "converge"),
     [(ONLY_BUSY, False, False), (ONLY_BUSY, True, True), (BOTH, False, True), (BOTH, True, True)],
 )
 def test_blocked_gpus_that_are_skipped(plan: Data, interrupted: bool, converge: bool) -> None:
-    expected = {**CHANGE, "pending": [REASON], "converge": converge}
+    expected = {**CHANGE, "deferred": [REASON], "converge": converge}
     assert Role(plan, skip_busy=True, interrupted=interrupted).steps() == expected
     assert Role(plan, skip_busy=True, interrupted=interrupted, check_mode=True).steps() == {
         **STEPS,
-        "pending": [REASON],
+        "deferred": [REASON],
     }
 
 
@@ -134,7 +154,7 @@ def test_fails_if_the_clients_cannot_be_found() -> None:
 
 
 def test_previews_gpus_whose_profiles_are_unknown() -> None:
-    gpus = [{"index": 0, "deferred": False}, {"index": 1, "deferred": True}]
+    gpus = [{"index": 0, "mode_first": False}, {"index": 1, "mode_first": True}]
     for backend, name in (("nvidia_smi", "nvidia-smi"), ("nvml", "The driver")):
         role = Role(planned("mode", gpus=gpus, backend=backend), check_mode=True)
         role.variables["ansible_facts"] = {"nvidia": {"gpus": [gpu(0), gpu(1, current=False)]}}
@@ -146,6 +166,6 @@ def test_previews_gpus_whose_profiles_are_unknown() -> None:
 
 
 def test_previews_nothing_where_the_node_lists_no_gpus() -> None:
-    role = Role(planned("create", gpus=[{"index": 0, "deferred": True}]), check_mode=True)
+    role = Role(planned("create", gpus=[{"index": 0, "mode_first": True}]), check_mode=True)
     role.variables["ansible_facts"] = {"nvidia": {"gpus": None}}
     assert role.steps()["preview"] == []

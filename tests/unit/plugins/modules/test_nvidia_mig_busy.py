@@ -34,10 +34,10 @@ def test_a_refusal_reports_whether_only_processes_block_it(node):
     gpu.use(0, 0, 4711, "python")
     result = node(gpu, FakeGpu(index=1), FakeGpu(index=2)).run(on(MIXED, devices=[0, 1]))
     assert result["busy"] is True
-    (pending,) = result["pending"]
-    assert (pending["index"], pending["uuid"]) == (0, gpu.uuid)
-    assert pending["reason"] == result["msg"]
-    assert pending["clients"] == [{"pid": 4711, "name": "python"}]
+    (deferred,) = result["deferred"]
+    assert (deferred["index"], deferred["uuid"]) == (0, gpu.uuid)
+    assert deferred["reason"] == result["msg"]
+    assert deferred["clients"] == [{"pid": 4711, "name": "python"}]
     assert not {"gpus", "diff"} & result.keys(), "a user who waits for the processes reads only what blocks"
     assert "busy" not in node(gpu, FakeGpu(index=1)).run(on(MIXED), on({"7g.40gb": 2}, devices=[1]))
     assert "busy" not in node(FakeGpu()).run(on({"7g.40gb": 2}))
@@ -56,11 +56,12 @@ def test_in_check_mode_a_refusal_shows_the_maps_of_all_gpus(node):
     assert re.search(r"\|1g\.5gb +\|1g\.5gb +\|[.|]+\|3g\.20gb +\|  blocked by PID 4711 \(python\)$", lines[3])
     assert lines[4].endswith("|") and "3g.20gb" in lines[4]
     assert result["diff"]["after"].splitlines() == [line[1:] for line in lines[3:]]
+    assert result["gpus"] == [{"index": each.index, "uuid": each.uuid, "changed": False} for each in (gpu, idle)]
     without = driver.run(on(MIXED), check=True)
     assert without["msg"] == lines[0] and without["diff"] == result["diff"]
 
 
-def test_idle_gpus_change_and_busy_ones_are_pending_if_requested(node):
+def test_idle_gpus_change_and_busy_ones_are_deferred_if_requested(node):
     gpu, idle = FakeGpu(), FakeGpu(index=1)
     gpu.use(gpu.add("4g.20gb", 0), 0, 4711, "python")
     gpu.add("3g.20gb", 4)
@@ -69,10 +70,10 @@ def test_idle_gpus_change_and_busy_ones_are_pending_if_requested(node):
     for result in (checked, done):
         assert result["changed"] is True
         assert [found["changed"] for found in result["gpus"]] == [False, True]
-        assert [(each["index"], each["uuid"]) for each in result["pending"]] == [(0, gpu.uuid)]
-        assert "used by PID 4711 (python). Stop these processes" in result["pending"][0]["reason"]
-        assert result["pending"][0]["clients"] == [{"pid": 4711, "name": "python"}]
-        assert result["pending"][0]["reason"] in json.dumps(result["warnings"])
+        assert [(each["index"], each["uuid"]) for each in result["deferred"]] == [(0, gpu.uuid)]
+        assert "used by PID 4711 (python). Stop these processes" in result["deferred"][0]["reason"]
+        assert result["deferred"][0]["clients"] == [{"pid": 4711, "name": "python"}]
+        assert result["deferred"][0]["reason"] in json.dumps(result["warnings"])
         assert result["disruption"] == "destroy", "clients that can be stopped may block the change"
     assert checked["operations"] == done["operations"]
     assert {each["gpu"] for each in done["operations"]} == {1}
@@ -83,20 +84,20 @@ def test_idle_gpus_change_and_busy_ones_are_pending_if_requested(node):
     assert places(done["gpus"][0]["kept"]) == ["4g.20gb at 0:4", "3g.20gb at 4:4"]
     assert done["gpus"][0]["created"] == done["gpus"][0]["destroyed"] == []
     again = driver.run(on(MIXED), busy="skip")
-    assert (again["changed"], again["operations"], len(again["pending"])) == (False, [], 1)
+    assert (again["changed"], again["operations"], len(again["deferred"])) == (False, [], 1)
 
     gpu.processes.clear()
-    assert driver.run(on(MIXED), busy="skip")["pending"] == []
+    assert driver.run(on(MIXED), busy="skip")["deferred"] == []
     assert driver.run(on(MIXED))["changed"] is False
 
 
-def test_a_reset_that_a_process_blocks_is_pending(node):
+def test_a_reset_that_a_process_blocks_is_deferred(node):
     gpu = FakeGpu(mode=False)
     gpu.use(pid=4711, name="python")
     for busy in ("skip", "fail"):
         result = node(gpu).run(on(MIXED), reset=True, busy=busy)
         assert result["gpus"][0]["reset_required"] is True
-        assert "PID 4711 (python) uses it" in result["pending"][0]["reason"]
+        assert "PID 4711 (python) uses it" in result["deferred"][0]["reason"]
         assert result["reset_required"] is (busy == "fail")
 
 

@@ -63,7 +63,7 @@ def test_check_mode_predicts_the_run_for_any_mode_clients_and_permission(node, s
         assert checked["msg"] == done["msg"]
         return
     (predicted,), (found,) = checked["gpus"], done["gpus"]
-    if predicted["deferred"]:
+    if predicted["mode_first"]:
         assert done["operations"][0] == checked["operations"][0]
         return
     for key in ("changed", "operations", "reset_required", "reboot_required", "diff"):

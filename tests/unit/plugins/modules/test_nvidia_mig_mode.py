@@ -134,7 +134,7 @@ def test_a_mode_that_cannot_be_restored_after_a_refusal_is_reported(node):
     assert "stays on" in result["msg"]
 
 
-def test_a_failure_after_a_deferred_plan_restores_the_mode_too(node):
+def test_a_failure_after_a_mode_first_plan_restores_the_mode_too(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
     driver.always["create_compute_instance"] = codes.UNKNOWN
@@ -148,10 +148,10 @@ def test_profiles_known_only_with_mig_on_are_planned_then(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
     checked = driver.run(on(MIXED), check=True)
-    assert checked["gpus"][0]["deferred"] is True
+    assert checked["gpus"][0]["mode_first"] is True
     assert [operation["kind"] for operation in checked["operations"]] == ["set_mode"]
     done = driver.run(on(MIXED))
-    assert done["gpus"][0]["deferred"] is False
+    assert done["gpus"][0]["mode_first"] is False
     assert done["gpus"][0]["mode"] == {"before": False, "desired": True, "current": True, "pending": True}
     assert len(done["gpus"][0]["created"]) == 3
     assert driver.run(on(MIXED))["changed"] is False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Target
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import mode_first_plan, plan_gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
     A100,
     FakeGpu,
@@ -34,7 +34,7 @@ def target(board, *names):
 def run(driver, desired, reset=False, index=0):
     gpu = driver.gpus[index].snapshot()
     known = gpu.profiles_known or not desired.enabled
-    first = plan_gpu(gpu, desired, reset=reset) if known else deferred_plan(gpu, reset)
+    first = plan_gpu(gpu, desired, reset=reset) if known else mode_first_plan(gpu, reset)
     return converge_node(driver, [first], lambda now: plan_gpu(now, desired, reset=reset), reset)[0]
 
 

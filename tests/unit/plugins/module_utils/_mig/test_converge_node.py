@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import mode_first_plan, plan_gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
     A100,
     H100,
@@ -46,7 +46,7 @@ def test_if_the_late_plan_refuses_the_mode_is_restored(board):
         raise InfeasibleError("too much")
 
     driver = FakeBackend(gpu)
-    outcome = converge_node(driver, [deferred_plan(gpu.snapshot())], refuse)[0]
+    outcome = converge_node(driver, [mode_first_plan(gpu.snapshot())], refuse)[0]
     assert "too much" in outcome.error and not outcome.changed
     assert (gpu.current, gpu.pending) == (False, False)
     assert driver.writes == ["set_mode", "set_mode"]

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import (
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement, Process, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import mode_first_plan, plan_gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.solve import Search
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -319,9 +319,9 @@ def test_mode_is_set_only_if_it_is_not_pending_already(current, pending, enabled
     assert (allowed.set_mode, allowed.reset, allowed.blocked) == (set_mode, needs_reset, None)
     assert (not_allowed.set_mode, not_allowed.reset, bool(not_allowed.blocked)) == (set_mode, False, needs_reset)
     if enabled:
-        deferred = deferred_plan(of, reset=True)
-        assert (deferred.set_mode, deferred.reset, deferred.deferred) == (set_mode, needs_reset, True)
-        assert deferred.target == Target(True)
+        first = mode_first_plan(of, reset=True)
+        assert (first.set_mode, first.reset, first.mode_first) == (set_mode, needs_reset, True)
+        assert first.target == Target(True)
 
 
 def test_mode_off_destroys_everything_first():
@@ -350,7 +350,7 @@ def test_mode_is_enabled_before_the_first_creation():
 def test_gpu_without_mig():
     state = gpu(A100, mig_capable=False, mode_current=None, mode_pending=None)
     assert not plan_gpu(state, Target(False)).changes
-    for refused in (lambda: plan_gpu(state, want(A100, "1g.10gb")), lambda: deferred_plan(state)):
+    for refused in (lambda: plan_gpu(state, want(A100, "1g.10gb")), lambda: mode_first_plan(state)):
         with pytest.raises(LayoutError, match="GPU 0 .* does not support MIG"):
             refused()
 

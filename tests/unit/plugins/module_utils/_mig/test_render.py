@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import render
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board, Placement, Target
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import mode_first_plan, plan_gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import Cell, Row
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -138,7 +138,7 @@ def test_compute_instances_that_change_are_in_the_diff() -> None:
 def test_a_gpu_with_late_profiles() -> None:
     silent = a100(mode_current=False, mode_pending=False, profiles_known=False)
     silent = silent._replace(board=Board("A100", (), 0, 0, 0))
-    text = render.plan_diff([deferred_plan(silent)])
+    text = render.plan_diff([mode_first_plan(silent)])
     assert text["after"].endswith("  MIG on, profiles not known yet\n")
 
 

@@ -214,7 +214,7 @@ def test_the_task_files_that_drain_and_return_a_node_exist_on_the_controller(tmp
         ({"gpu_operator_version": "26.3.1", "nvidia_mig_busy": "fail"}, None),
     ],
 )
-def test_pending_gpus_are_refused_in_a_cluster(values: t.Dict[str, t.Any], named: t.Optional[str]) -> None:
+def test_deferred_gpus_are_refused_in_a_cluster(values: t.Dict[str, t.Any], named: t.Optional[str]) -> None:
     problems = check({"nvidia_mig_layout": LAYOUT, "nvidia_mig_busy": "skip", **values}, "nvidia_mig").problems
     assert [problem.split()[5] for problem in problems] == ([named] if named else [])
 

@@ -19,12 +19,20 @@ DONE: t.Dict[str, t.Any] = {
     "changed": True,
     "gpus": [GPU, GPU],
     "operations": [{"kind": "reset"}, {"kind": "create_gi"}],
-    "pending": [],
+    "deferred": [],
     "unmatched": [],
     "reset_required": False,
     "reboot_required": False,
     "warnings": ["a warning"],
     "diff": MAP,
+}
+BUSY = {
+    "failed": True,
+    "busy": True,
+    "msg": "in use",
+    "warnings": [],
+    "diff": MAP,
+    "gpus": [{"index": 0, "uuid": "GPU-0"}],
 }
 JOB: t.Dict[str, t.Any] = {"options": {"reset": False}, "reboot": False}
 
@@ -57,12 +65,12 @@ def test_no_change() -> None:
     ("planned", "applied", "state", "problem"),
     [
         ({"failed": True, "msg": "does not fit.", "warnings": []}, None, "fails", "does not fit"),
-        ({"failed": True, "busy": True, "msg": "in use", "warnings": [], "diff": MAP}, None, "refused", "in use"),
+        (BUSY, None, "refused", "in use"),
         (DONE, {"failed": True, "msg": "lost", "warnings": []}, "fails", "lost"),
-        (DONE, {**DONE, "pending": [{"reason": "in use"}]}, "refused", "in use"),
+        (DONE, {**DONE, "deferred": [{"reason": "in use"}]}, "refused", "in use"),
         (DONE, {**DONE, "unmatched": ["GPU 1"]}, "fails", "these GPUs do not match the layout: GPU 1"),
     ],
-    ids=["plan", "busy", "change", "pending", "unmatched"],
+    ids=["plan", "busy", "change", "deferred", "unmatched"],
 )
 def test_why_the_real_run_would_fail(planned: t.Any, applied: t.Any, state: str, problem: str) -> None:
     result = found(planned, applied)
