@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_node_report
 short_description: Internal to the collection's roles, write the report of the fleet
-version_added: 0.9.0
+version_added: 1.0.0
 description:
   - Internal to the collection's roles. Writes on the controller a page and a JSON file about all hosts of the play, from
     what M(gpufleet.node.node_state) returned for them, their variables, and the cluster.

@@ -94,9 +94,17 @@ def test_paths_in_contributing_exist() -> None:
     assert [name for name in paths if not any(TOP.glob(name))] == []
 
 
-def test_the_simulator_has_the_version_of_galaxy_yml() -> None:
+def test_the_version_is_that_of_galaxy_yml() -> None:
+    """In the simulator's package, the README and the tags of AWX's image."""
     version = yaml.safe_load((TOP / "galaxy.yml").read_text())["version"]
-    assert 'version = "%s"' % version in text_of(Path("simulator/pyproject.toml"))
+    places = {"simulator/pyproject.toml": '(?m)^version = "(.*)"', "README.md": r"(?:Version|Status:) (\d[\d.]*\d)"}
+    named = [
+        (str(path), found)
+        for path in files()
+        for found in re.findall(places.get(str(path), r"/gpufleet-node:(\d[\d.]*)"), text_of(path))
+    ]
+    assert "simulator/pyproject.toml" in dict(named) and "awx/README.md" in dict(named)
+    assert [(path, found) for path, found in named if found != version] == []
 
 
 def test_the_addresses_of_the_project_are_those_of_galaxy_yml() -> None:
