@@ -400,6 +400,11 @@ gpus:
       type: list
       elements: dict
       sample: []
+uuids:
+  description: The UUIDs of the GPUs that the layout selects, by their index.
+  returned: on success, on failure after planning, and with RV(busy)
+  type: dict
+  sample: {"0": GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60}
 operations:
   description:
     - The writes, in order for each GPU, including those that roll back a GPU after a failure.

@@ -161,6 +161,8 @@ def test_a_gpu_that_has_left_the_layout_is_named_in_a_warning(make_node, role):
 
 def test_a_wait_that_ends_in_vain_names_only_what_is_in_use(make_node, role, workload):
     node = two_gpus(make_node, role, workload)
+    # The boot restore is installed before the wait. In check mode, because the node is the local machine.
+    assert "Install the boot restore" in role(node, SMALL, "--check", nvidia_mig_boot=True, nvidia_mig_busy_wait=1)[1]
     _changed, output = role(node, SMALL, fails=True, nvidia_mig_busy_wait=1)
     message = output[output.index("FAILED - RETRYING") :]
     assert re.search(r"GPU instance 0 \(7g.80gb at 0:8\), used by PID %d \(training\). Stop these" % workload, message)

@@ -121,7 +121,7 @@ def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
 def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
     """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
     parts = [message((error.plan.gpu, error) for error in node.busy)]
-    shown = {key: planned[key] for key in ("pending", "disruption")}
+    shown = {key: planned[key] for key in ("pending", "disruption", "uuids")}
     if module.check_mode:
         shown["diff"] = planned["diff"]
         if module._diff:

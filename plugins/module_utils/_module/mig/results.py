@@ -145,6 +145,7 @@ def merged_result(results: t.Sequence[GpuResult], backend: str, skip_busy: bool 
     return {
         "changed": any(gpu["changed"] for gpu in gpus),
         "gpus": gpus,
+        "uuids": {str(gpu["index"]): gpu["uuid"] for gpu in gpus},
         "operations": operations,
         "pending": [
             {

@@ -32,8 +32,10 @@ def test_a_refusal_reports_whether_only_processes_block_it(node):
     gpu = FakeGpu()
     gpu.add("7g.40gb", 0)
     gpu.use(0, 0, 4711, "python")
-    result = node(gpu, FakeGpu(index=1), FakeGpu(index=2)).run(on(MIXED, devices=[0, 1]))
+    idle = FakeGpu(index=1)
+    result = node(gpu, idle, FakeGpu(index=2)).run(on(MIXED, devices=[0, 1]))
     assert result["busy"] is True
+    assert result["uuids"] == {"0": gpu.uuid, "1": idle.uuid}
     (pending,) = result["pending"]
     assert (pending["index"], pending["uuid"]) == (0, gpu.uuid)
     assert pending["reason"] == result["msg"]
