@@ -32,7 +32,7 @@ options:
     required: true
   may_be_missing:
     description:
-      - Whether to accept an unreachable cluster.
+      - Whether to accept an unreachable cluster, and hosts that are no nodes of it.
     type: bool
     default: false
   changes:

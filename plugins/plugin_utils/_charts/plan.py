@@ -74,9 +74,10 @@ def plan_installation(
 def _check(
     installation: Installation, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host]
 ) -> tuple[ChartTarget | None, dict[str, list[str]], list[str]]:
-    """The target, unless there are problems or the cluster cannot be read; problems by host; warnings about layouts."""
+    """The target, unless there are problems or the cluster cannot be read; problems by host; warnings about hosts."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
-    by_node, node_problems = preconditions.match_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
+    matched = preconditions.match_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {}, [])
+    by_node, node_problems, joining = matched
     expected, layout_problems = preconditions.expected_nodes(installation, hosts)
     unused = notices.unused_instances(installation, hosts, expected)
     inputs = ValueInputs(
@@ -96,7 +97,7 @@ def _check(
     problems = {host.name: [*node_problems.get(host.name, ()), *layout_problems[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
     complete = cluster.is_readable and not any(problems.values())
-    return ChartTarget(values, nodes, by_node, expected) if complete else None, problems, unused
+    return ChartTarget(values, nodes, by_node, expected) if complete else None, problems, joining + unused
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:

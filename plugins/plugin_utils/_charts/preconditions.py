@@ -81,14 +81,17 @@ def _of_method(installation: Installation, cluster: Cluster) -> list[str]:
 
 def match_nodes(
     installation: Installation, hosts: t.Sequence[Host], nodes: t.Mapping[str, Data]
-) -> tuple[dict[str, Host], Problems]:
-    """The hosts by the name of their node, and problems by host. Hosts without GPUs need not be nodes."""
+) -> tuple[dict[str, Host], Problems, list[str]]:
+    """The hosts by the name of their node, problems by host, and warnings. Hosts without GPUs need not be nodes."""
     found, problems = cluster_nodes.nodes_of_hosts(hosts, sorted(nodes))
     by_node = {found[host.name]: host for host in hosts if host.name in found}
+    warnings: list[str] = []
     for host in hosts:
         if host.name in found:
             problems[host.name] += _of_node(installation, host, nodes[found[host.name]])
-    return by_node, problems
+        elif installation.may_be_missing:  # the host may join the cluster later in the run
+            warnings += ["%s: %s, unless this run adds it" % (host.name, why) for why in problems.pop(host.name, ())]
+    return by_node, problems, warnings
 
 
 def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:

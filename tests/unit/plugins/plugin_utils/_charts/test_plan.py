@@ -225,6 +225,13 @@ def test_a_host_that_is_no_node() -> None:
     assert found.problems["c"][0].startswith("the cluster has no node named c")
 
 
+def test_a_host_that_joins_a_cluster_in_the_same_run() -> None:
+    found = plan(A, Host("c", gpus=[gpu(0)]), may_be_missing=True)
+    (warning,) = found.warnings
+    assert warning.startswith("c: the cluster has no node named c") and warning.endswith(", unless this run adds it")
+    assert list(built(found).expected) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("field", "kind"), [("daemonsets", "DaemonSet"), ("policies", "ClusterPolicy"), ("helm_charts", "HelmChart")]
 )
