@@ -30,6 +30,7 @@ _FOLDER = Path(__file__).parent
 KINDS = {
     "unreachable": ("cannot be read", "bad"),
     "unreadable": ("GPU or driver cannot be read", "bad"),
+    "duplicate": ("GPU of two hosts", "bad"),
     "boards": ("boards differ", "bad"),
     "service": ("out of service", "warn"),
     "layout": ("layout differs", "warn"),
@@ -238,10 +239,12 @@ def _unknown_use(sections: t.Sequence[Section], totals: Data) -> str:
 
 
 def _out_of_service(report: Report) -> tuple[str, str]:
-    """The number of hosts, which only a cluster can show completely, and the reason or the number of nodes."""
+    """The number of hosts and of other nodes, which only a cluster shows completely, and the reason or all nodes."""
     found = sum(any(each.kind == "service" for each in host.problems) for host in report.hosts.values())
     if report.cluster is not None and not report.cluster.error:
-        return str(found), "of %s" % counted(len(report.cluster.nodes), "GPU node")
+        nodes = report.cluster.nodes.values()
+        found += sum(bool(node["out_of_service"]) for node in nodes if node["host"] is None)
+        return str(found), "of %s" % counted(len(nodes), "GPU node")
     reason = "no cluster configured" if report.cluster is None else "cluster cannot be read"
     return "at least %d" % found if found else "unknown", reason
 

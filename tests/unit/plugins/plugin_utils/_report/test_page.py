@@ -219,6 +219,9 @@ def test_without_a_cluster_the_number_of_hosts_out_of_service_is_no_more_than_kn
     found = {"gpu1": read()}
     fleet = build.report(found, build.cluster(found, [[node("gpu1", {})], []], cluster_view.Settings()))
     assert "Out of service 0 of 1 GPU node" in shown(fleet).text
+    stray = {**node("stray", {"nvidia.com/gpu": "8"}), "spec": {"unschedulable": True}}
+    fleet = build.report(found, build.cluster(found, [[node("gpu1", {}), stray], []], cluster_view.Settings()))
+    assert "Out of service 1 of 2 GPU nodes" in shown(fleet).text
 
 
 DOWN = {"unreachable": True, "msg": "timed out"}
