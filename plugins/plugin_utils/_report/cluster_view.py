@@ -52,6 +52,10 @@ def of_cluster(
     """The view. ``processes`` are the UIDs of pods that have processes on GPUs."""
     by_name = {name_of(node): node for node in nodes}
     found, missing = cluster_nodes.nodes_of_hosts(hosts, list(by_name))
+    for host in hosts:  # of those without GPUs, which need not be nodes, only nodes that advertise some
+        name, _reason = cluster_nodes.find(host, list(by_name)) if host.gpus == [] else (None, "")
+        if name is not None and readiness.allocatable(by_name[name]):
+            found.setdefault(host.name, name)
     on_node: dict[str, list[Data]] = {}
     for pod in pods:
         if node_of(pod) and not has_ended(pod):

@@ -225,7 +225,7 @@ def _notes(report: Report) -> list[str]:
     if report.cluster.error:
         return ["The cluster cannot be read: %s" % report.cluster.error]
     others = [name for name in _ordered(report.cluster.nodes) if report.cluster.nodes[name]["host"] is None]
-    return ["Nodes of the cluster with GPUs that are not in the inventory: %s" % ", ".join(others)] if others else []
+    return ["Nodes of the cluster with GPUs that are no hosts of this report: %s" % ", ".join(others)] if others else []
 
 
 def _unknown_use(sections: t.Sequence[Section], totals: Data) -> str:

@@ -95,6 +95,14 @@ def test_who_has_taken_a_node_out_of_service():
     assert "is damaged" in texts(viewed(damaged))[0]
 
 
+def test_a_node_that_advertises_gpus_which_its_host_has_lost():
+    without = state(nvidia={"gpus": []})
+    found = viewed(node("gpu1", {"nvidia.com/gpu": "8"}), node("cpu"), gpu1=without, cpu=without)
+    (text,) = texts(found)
+    assert text.startswith("its node advertises nvidia.com/gpu: 8, should advertise no GPUs")
+    assert texts(found, "cpu") == [] and list(found.cluster.nodes) == ["gpu1"]
+
+
 def test_gpu_nodes_outside_the_inventory_are_shown_without_host():
     found = viewed(node("gpu1", OFFERED), node("stray", {"nvidia.com/gpu": "8"}), node("cpu")).cluster
     assert {name: shown["host"] for name, shown in found.nodes.items()} == {"gpu1": "gpu1", "stray": None}
