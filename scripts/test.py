@@ -143,6 +143,7 @@ PARTS: t.Sequence[Part] = (
     Part("boot", "The boot restore, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
     Part("docsite", "The docsite, without a warning", ["python", "scripts/docsite.py"]),
+    Part("browser", "The report's page in Chromium", ["scripts/browser"], PYTEST_CLOSING),
     Part("mypy", "Types", ["mypy"]),
     Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),

@@ -52,6 +52,6 @@ class ActionModule(ClusterAction):
         except Unreadable as error:
             problem = unreachable({"msg": str(error)}, False, self._on_controller) or str(error)
         if problem:
-            return ClusterReport(error=problem)
+            return ClusterReport(error=problem.removeprefix("the cluster cannot be read: "))
         settings = cluster_view.Settings(arguments["strategy"], arguments["allocator"] != "dra")
         return build.cluster(read, objects, settings)

@@ -77,7 +77,7 @@ class Fleet:
 
     def node(self, name: str, *arguments: str, **variables: t.Any) -> None:
         """Add a simulated node. The arguments are those of nvsim create."""
-        self.nvsim("create", name, "--driver", "550.163.01", *arguments)
+        self.nvsim("create", name, "--driver", "550.163.01", "--seed", name, *arguments)
         exports = subprocess.run(
             [NVSIM, "run", self.work / name, "--", "sh", "-c", "export -p | grep -E ' (NVSIM_|LD_LIBRARY_PATH|PATH)'"],
             stdout=subprocess.PIPE,

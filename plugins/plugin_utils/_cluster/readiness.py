@@ -122,7 +122,7 @@ def _of_pods(pods: t.Sequence[Data], return_commands: t.Sequence[str]) -> State:
 
 def node_problems(node: Data) -> list[str]:
     """Why a node is not ready, whatever it advertises."""
-    return [] if _node_ready(node) else ["%s: %s" % (name_of(node), _NODE_NOT_READY)]
+    return [] if is_ready(node) else ["%s: %s" % (name_of(node), _NODE_NOT_READY)]
 
 
 def _unmet(node: Data, expected: ExpectedNode, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
@@ -147,7 +147,7 @@ def _unmet(node: Data, expected: ExpectedNode, pods: t.Sequence[Data]) -> tuple[
         )
     if expected.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
-    if not _node_ready(node):
+    if not is_ready(node):
         missing.append(_NODE_NOT_READY)
     return missing, failed
 
@@ -164,15 +164,10 @@ def resource_list(counts: t.Mapping[str, int]) -> str:
 
 
 def is_ready(item: t.Mapping[str, t.Any]) -> bool:
-    """Whether a pod is ready and not being deleted."""
+    """Whether a node or a pod is ready, and not being deleted. Without a condition, as while a node joins, it is not."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
     return ready and not is_terminating(item)
-
-
-def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return not any(each.get("type") == "Ready" and each.get("status") != "True" for each in conditions)
 
 
 def _installs(pod: Data) -> bool:

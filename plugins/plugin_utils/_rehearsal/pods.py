@@ -7,8 +7,8 @@
 """Pods of manifests, or as kubectl prints them, for which no node would have GPUs or MIG devices.
 
 Looks at the GPUs and MIG devices that pods request, and at kubernetes.io/hostname of their nodeSelector. Nothing else
-restricts them here: no other label, affinity, taint or quota, no processors and no memory. Resource claims are only
-counted.
+restricts them here: no other label, affinity, taint or quota, no processors and no memory. Pods with resource claims,
+or on nodes outside the rehearsal, are only listed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import yaml
 
 from ...module_utils._common.data import Data
 from ...module_utils._common.text import listed, short
+from .._cluster import nodes as cluster_nodes
 from .._cluster import pods as cluster_pods
 from .._common.refusal import Refusal
 
@@ -122,14 +123,21 @@ def _add(item: Data, found: Pods) -> None:
 
 def report(pods: Pods, before: Nodes, after: Nodes) -> list[str]:
     """Lines about the pods that no node could run after the change, and what was not looked at."""
-    fit_before, left_before = _place(pods.requested, before)
-    fits, left = _place(pods.requested, after)
+    here = {each for name in after for each in cluster_nodes.inventory_names(name)}
+    requested = [pod for pod in pods.requested if not pod.current or pod.current in here]
+    fit_before, left_before = _place(requested, before)
+    fits, left = _place(requested, after)
     lines = []
-    for pod in pods.requested:
+    for pod in requested:
         if left[pod]:
             lines.append(_line(pod, left[pod], left_before[pod], fits[pod], fit_before[pod]))
-    total = sum(pod.count for pod in pods.requested)
+    total = sum(pod.count for pod in requested)
     lines = lines or ["all %d pods that request GPUs or MIG devices have a node" % total]
+    elsewhere = ["%s on %s" % (pod.name, pod.current) for pod in pods.requested if pod not in requested]
+    if elsewhere:
+        lines.append(
+            "not checked, because their nodes are not in the rehearsal: %s" % listed(elsewhere, ", ", _MAX_NAMED)
+        )
     if pods.claims:
         lines.append("not checked, because of their resource claims: %s" % listed(pods.claims, ", ", _MAX_NAMED))
     if pods.daemon_sets:

@@ -28,6 +28,8 @@ def report(read: t.Mapping[str, Read], cluster: View | ClusterReport | None) -> 
     for name, each in read.items():
         host, problems = _of_node(each.report)
         hosts[name] = host._replace(node=nodes.get(name), problems=[*problems, *of_cluster.get(name, ())])
+    for name, problem in drift.duplicates(hosts):
+        hosts[name] = hosts[name]._replace(problems=[*hosts[name].problems, problem])
     return Report(
         created=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         hosts=hosts,

@@ -52,6 +52,10 @@ def of_cluster(
     """The view. ``processes`` are the UIDs of pods that have processes on GPUs."""
     by_name = {name_of(node): node for node in nodes}
     found, missing = cluster_nodes.nodes_of_hosts(hosts, list(by_name))
+    for host in hosts:  # of those without GPUs, which need not be nodes, only nodes that advertise some
+        name, _reason = cluster_nodes.find(host, list(by_name)) if host.gpus == [] else (None, "")
+        if name is not None and readiness.allocatable(by_name[name]):
+            found.setdefault(host.name, name)
     on_node: dict[str, list[Data]] = {}
     for pod in pods:
         if node_of(pod) and not has_ended(pod):
@@ -62,8 +66,9 @@ def of_cluster(
         name = found.get(host.name)
         if name is not None:
             shown[name] = _node(by_name[name], on_node.get(name, ()), processes)
-            expected, unknown = _expected(host, by_name[name], on_node.get(name, ()), settings)
-            shown[name].update(host=host.name, expected=expected, expected_unknown=unknown)
+            strategy = operands.plugin_strategy(by_name[name], on_node.get(name, ())) or settings.strategy
+            expected, unknown = _expected(host, strategy, settings)
+            shown[name].update(host=host.name, strategy=strategy, expected=expected, expected_unknown=unknown)
             problems[host.name] = [*problems.get(host.name, ()), *_problems(by_name[name], shown[name])]
     for name, node in by_name.items():
         if name not in shown and (readiness.allocatable(node) or labels_of(node).get("nvidia.com/gpu.present")):
@@ -73,21 +78,24 @@ def of_cluster(
 
 def _node(node: Data, pods: t.Iterable[Data], processes: t.Collection[str]) -> Data:
     requested: Counter[str] = Counter()
-    listed = []
+    listed, claims = [], 0
     for pod in pods:
         gpus = {name: count for name, count in gpus_of(pod).items() if count}
         requested.update(gpus)
+        claims += bool((pod.get("spec") or {}).get("resourceClaims"))
         identity = pod_of(pod)
         if gpus or identity.uid in processes:
             listed.append({**identity._asdict(), "gpus": gpus})
     return {
-        "ready": not readiness.node_problems(node),
+        "ready": readiness.is_ready(node),
         "cordoned": record.cordoned(node),
         "out_of_service": _out_of_service(node),
         "allocatable": readiness.allocatable(node),
         "requested": dict(sorted(requested.items())),
+        "pods_with_claims": claims,  # whose devices are unknown here
         "pods": listed,
         "labels": {name: labels_of(node)[name] for name in _SHOWN_LABELS if name in labels_of(node)},
+        "strategy": None,  # of MIG
         "expected": None,
         "expected_unknown": None,
     }
@@ -106,14 +114,12 @@ def _out_of_service(node: Data) -> Data | None:
     return {"by": "someone else, who cordoned it", "since": None, "problem": None} if record.cordoned(node) else None
 
 
-def _expected(
-    host: Host, node: Data, pods: t.Iterable[Data], settings: Settings
-) -> tuple[dict[str, int] | None, str | None]:
+def _expected(host: Host, strategy: str, settings: Settings) -> tuple[dict[str, int] | None, str | None]:
     """The resources that the node should advertise, or why they are unknown."""
     if not settings.resources:
         return None, "the DRA driver hands out the GPUs"
     try:
-        found = cluster_nodes.expected_resources(host, operands.plugin_strategy(node, pods) or settings.strategy)
+        found = cluster_nodes.expected_resources(host, strategy)
     except (MigError, Refusal) as error:
         return None, str(error)
     return found, None if found is not None else "the GPUs of the node are unknown"
@@ -130,7 +136,11 @@ def _problems(node: Data, shown: Data) -> list[Problem]:
         found.append(Problem("cluster", "its node is not ready"))
     if shown["expected"] is not None and shown["expected"] != shown["allocatable"]:
         offered, due = (readiness.resource_list(shown[key]) for key in ("allocatable", "expected"))
-        text = "its node advertises %s, should advertise %s" % (offered, due)
+        text = "its node advertises %s, should advertise %s with the MIG strategy %s" % (
+            offered,
+            due,
+            shown["strategy"],
+        )
         found.append(Problem("cluster", text))
     if shown["labels"].get(mig_configs.STATE) == "failed":
         text = "the MIG manager could not apply %s" % shown["labels"].get(mig_configs.LABEL)

@@ -26,7 +26,18 @@ VERSION = 1
 _COLLECTION = Path(__file__).resolve().parents[3]
 
 
-KINDS = ("unreachable", "unreadable", "service", "boards", "layout", "unknown", "driver", "toolkit", "cluster")
+KINDS = (
+    "unreachable",
+    "unreadable",
+    "duplicate",
+    "service",
+    "boards",
+    "layout",
+    "unknown",
+    "driver",
+    "toolkit",
+    "cluster",
+)
 
 
 class Problem(t.NamedTuple):

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ...module_utils._common.data import Data
 from ...module_utils._common.text import listed
 from ...module_utils._mig import layout as layouts
@@ -34,6 +36,21 @@ def of_host(host: HostReport) -> list[Problem]:
         *_versions(host),
         *_layout(host),
     ]
+
+
+def duplicates(hosts: t.Mapping[str, HostReport]) -> t.Iterator[tuple[str, Problem]]:
+    """Hosts that report GPUs with the same UUIDs, such as two hosts of the inventory that are one machine."""
+    owners: dict[str, dict[str, None]] = {}
+    for name, host in hosts.items():
+        for gpu in host.gpus or ():
+            if gpu.get("uuid"):
+                owners.setdefault(str(gpu["uuid"]), {})[name] = None
+    shared = {uuid: names for uuid, names in owners.items() if len(names) > 1}
+    for name in dict.fromkeys(name for names in shared.values() for name in names):
+        own = [uuid for uuid, names in shared.items() if name in names]
+        others = dict.fromkeys(other for uuid in own for other in shared[uuid] if other != name)
+        text = "GPU UUID %s is also reported by %s. Compare the addresses of these hosts, such as ansible_host"
+        yield name, Problem("duplicate", text % (listed(own, ", "), listed(list(others), ", ")))
 
 
 def _service(host: HostReport) -> list[Problem]:

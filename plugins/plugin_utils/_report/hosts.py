@@ -28,7 +28,7 @@ _UNREADABLE = "its variables cannot be read: %s"
 _NOT_READ = "the run did not read it"
 # What Ansible writes before ssh's message depends on when the connection ends, so it would differ from run to run.
 _SSH = re.compile(
-    "^(Task failed: )?(Data could not be sent to remote host .*? over ssh: |Failed to connect to the host via ssh: )"
+    "^(Task failed: )?(Data could not be sent to remote host .*? over ssh: |Failed to connect to the host via ssh: )?"
 )
 
 

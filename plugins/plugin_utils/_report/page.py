@@ -30,6 +30,7 @@ _FOLDER = Path(__file__).parent
 KINDS = {
     "unreachable": ("cannot be read", "bad"),
     "unreadable": ("GPU or driver cannot be read", "bad"),
+    "duplicate": ("GPU of two hosts", "bad"),
     "boards": ("boards differ", "bad"),
     "service": ("out of service", "warn"),
     "layout": ("layout differs", "warn"),
@@ -224,7 +225,7 @@ def _notes(report: Report) -> list[str]:
     if report.cluster.error:
         return ["The cluster cannot be read: %s" % report.cluster.error]
     others = [name for name in _ordered(report.cluster.nodes) if report.cluster.nodes[name]["host"] is None]
-    return ["Nodes of the cluster with GPUs that are not in the inventory: %s" % ", ".join(others)] if others else []
+    return ["Nodes of the cluster with GPUs that are no hosts of this report: %s" % ", ".join(others)] if others else []
 
 
 def _unknown_use(sections: t.Sequence[Section], totals: Data) -> str:
@@ -238,10 +239,12 @@ def _unknown_use(sections: t.Sequence[Section], totals: Data) -> str:
 
 
 def _out_of_service(report: Report) -> tuple[str, str]:
-    """The number of hosts, which only a cluster can show completely, and the reason or the number of nodes."""
+    """The number of hosts and of other nodes, which only a cluster shows completely, and the reason or all nodes."""
     found = sum(any(each.kind == "service" for each in host.problems) for host in report.hosts.values())
     if report.cluster is not None and not report.cluster.error:
-        return str(found), "of %s" % counted(len(report.cluster.nodes), "GPU node")
+        nodes = report.cluster.nodes.values()
+        found += sum(bool(node["out_of_service"]) for node in nodes if node["host"] is None)
+        return str(found), "of %s" % counted(len(nodes), "GPU node")
     reason = "no cluster configured" if report.cluster is None else "cluster cannot be read"
     return "at least %d" % found if found else "unknown", reason
 

@@ -102,7 +102,10 @@ def test_the_validator(pods: t.Sequence[t.Dict[str, t.Any]], ready: bool) -> Non
 
 def test_nodes_that_are_gone_or_not_ready() -> None:
     assert readiness.nodes_state({"a": ExpectedNode()}, [], []).failed == ("a: the cluster no longer has this node",)
-    assert state(ExpectedNode(), node("a", ready=False)).waiting == ("a: the node is not ready",)
+    joining = node("a")
+    del joining["status"]["conditions"]
+    for each in (node("a", ready=False), joining):
+        assert state(ExpectedNode(), each).waiting == ("a: the node is not ready",)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,15 @@ def lines(found: pods.Pods, before: t.Dict[str, int], after: t.Dict[str, int]) -
     return pods.report(found, *nodes)
 
 
+def test_pods_on_other_nodes_need_no_room_on_these(tmp_path: Path) -> None:
+    """The file has the pods of the whole cluster, and the inventory may be a part of it."""
+    found = read(tmp_path, item("Pod", "a", spec(nodeName="one")), item("Pod", "b", spec(nodeName="other")))
+    assert lines(found, {"one.example.com": 2}, {"one.example.com": 1}) == [
+        "all 1 pods that request GPUs or MIG devices have a node",
+        "not checked, because their nodes are not in the rehearsal: default/b on other",
+    ]
+
+
 def test_pods_of_controllers_and_lists(tmp_path: Path) -> None:
     found = read(
         tmp_path,

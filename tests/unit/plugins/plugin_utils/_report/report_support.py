@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._report import build, data, hosts
@@ -37,8 +38,12 @@ def state(*gpus: data.Data, **changes: t.Any) -> data.Data:
 
 
 def read(name: str = "gpu1", result: t.Optional[data.Data] = None, **variables: t.Any) -> hosts.Read:
+    """A host, whose GPUs have their own UUIDs."""
     known = {"nvidia_mig_layout": LAYOUT, **variables}
-    return hosts.of_variables(name, known, state() if result is None else result)
+    found = copy.deepcopy(state() if result is None else result)
+    for each in found.get("nvidia", {}).get("gpus") or ():
+        each["uuid"] = str(each["uuid"]).replace("GPU-", "GPU-%s-" % name)
+    return hosts.of_variables(name, known, found)
 
 
 def report(*found: hosts.Read, cluster: t.Any = None) -> data.Report:

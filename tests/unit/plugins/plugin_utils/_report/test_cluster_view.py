@@ -59,10 +59,17 @@ def test_pods_are_those_that_request_gpus_or_have_processes_on_them():
     assert found["requested"] == {"nvidia.com/mig-1g.10gb": 2}
 
 
+def test_devices_of_resource_claims_are_unknown():
+    claiming = user("claiming", nodeName="gpu1", resourceClaims=[{"name": "gpu"}])
+    shown = viewed(node("gpu1"), pods=[claiming], settings=Settings(resources=False)).cluster.nodes["gpu1"]
+    assert (shown["requested"], shown["pods_with_claims"]) == ({}, 1)
+
+
 def test_differences_are_problems():
     assert "the cluster has no node named gpu1" in texts(viewed(node("other")))[0]
     (wrong,) = texts(viewed(node("gpu1", {"nvidia.com/gpu": "1"})))
     assert wrong.startswith("its node advertises nvidia.com/gpu: 1, should advertise nvidia.com/mig-1g.10gb: 2, ")
+    assert wrong.endswith(" with the MIG strategy mixed")
     assert texts(viewed(node("gpu1", OFFERED, ready=False))) == ["its node is not ready"]
     failed = node("gpu1", OFFERED, **{"nvidia.com/mig.config": "seven", "nvidia.com/mig.config.state": "failed"})
     assert texts(viewed(failed)) == ["the MIG manager could not apply seven"]
@@ -86,6 +93,14 @@ def test_who_has_taken_a_node_out_of_service():
     damaged = node("gpu1", OFFERED)
     damaged["metadata"]["annotations"] = {record.RECORD: "{"}
     assert "is damaged" in texts(viewed(damaged))[0]
+
+
+def test_a_node_that_advertises_gpus_which_its_host_has_lost():
+    without = state(nvidia={"gpus": []})
+    found = viewed(node("gpu1", {"nvidia.com/gpu": "8"}), node("cpu"), gpu1=without, cpu=without)
+    (text,) = texts(found)
+    assert text.startswith("its node advertises nvidia.com/gpu: 8, should advertise no GPUs")
+    assert texts(found, "cpu") == [] and list(found.cluster.nodes) == ["gpu1"]
 
 
 def test_gpu_nodes_outside_the_inventory_are_shown_without_host():

@@ -67,7 +67,11 @@ def test_gpus_instances_and_modes():
     assert changes(state(), state(gpu(0, current=False)), **variables) == [("instances", 0, "MIG mode from on to off")]
     two = state(gpu(0, *INSTANCES), gpu(1, *INSTANCES))
     ((kind, index, text),) = changes(state(), two, **variables)
-    assert (kind, index, text) == ("gpu", 1, "NVIDIA A100 80GB PCIe GPU-00012222-3333-4444-5555-666666666666 was added")
+    assert (kind, index, text) == (
+        "gpu",
+        1,
+        "NVIDIA A100 80GB PCIe GPU-gpu1-00012222-3333-4444-5555-666666666666 was added",
+    )
     assert changes(two, state(), **variables)[0][2].endswith("was removed")
 
 

@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._report import hosts
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._report.report_support import (
     INSTANCES,
     read,
@@ -88,6 +89,16 @@ def test_a_node_that_other_tasks_have_drained_is_out_of_service():
     only("service", "gpu_node_drain_tasks", state(drained=True))
 
 
+def test_two_hosts_that_report_the_same_gpu():
+    """Such as one machine with two names in the inventory. What is unknown is not the same."""
+    same, own, unknown = gpu(0, *INSTANCES), gpu(1, *INSTANCES, uuid="GPU-own"), gpu(2, *INSTANCES, uuid=None)
+    states = {"a": state(same, own, unknown), "b": state(same, unknown), "c": state(unknown)}
+    found = report(*(hosts.of_variables(name, {}, states[name]) for name in states))
+    texts = {name: [each.text for each in host.problems] for name, host in found.hosts.items()}
+    text = "GPU UUID %s is also reported by %s. Compare the addresses of these hosts, such as ansible_host"
+    assert texts == {"a": [text % (same["uuid"], "b")], "b": [text % (same["uuid"], "a")], "c": []}
+
+
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
@@ -104,6 +115,10 @@ def test_a_node_that_other_tasks_have_drained_is_out_of_service():
             {"unreachable": True, "msg": "Task failed: Failed to connect to the host via ssh: ssh: connect to host a"},
             "it cannot be reached: ssh: connect to host a",
         ),
+        (
+            {"unreachable": True, "msg": "Task failed: Data could not be sent to remote host 'a': Broken pipe"},
+            "it cannot be reached: Data could not be sent to remote host 'a': Broken pipe",
+        ),
         ({"failed": True, "msg": "Task failed: Module failed: no Python"}, "it cannot be read: no Python"),
         ({"nvidia": {"gpus": "<b>"}}, "it returned something else than its GPUs"),
         ("nonsense", "the run did not read it"),
@@ -111,8 +126,6 @@ def test_a_node_that_other_tasks_have_drained_is_out_of_service():
     ],
 )
 def test_a_host_that_cannot_be_read_has_the_reason_and_no_facts(result, reason):
-    from ansible_collections.gpufleet.node.plugins.plugin_utils._report import hosts
-
     host = report(hosts.of_variables("gpu1", {"nvidia_mig_layout": []}, result)).hosts["gpu1"]
     assert (host.facts, host.toolkit, host.drained) == (None, None, None)
     assert [each.kind for each in host.problems] == ["unreachable"]
@@ -123,8 +136,6 @@ def test_variables_that_cannot_be_read_are_a_problem_of_the_host():
     class Variables(dict):
         def __getitem__(self, name):
             raise ValueError("'x' is undefined")
-
-    from ansible_collections.gpufleet.node.plugins.plugin_utils._report import hosts
 
     found = hosts.of_variables("gpu1", Variables(nvidia_mig_layout=1), state()).report
     assert found.error == "its variables cannot be read: 'x' is undefined"

@@ -112,7 +112,7 @@ def test_the_page_shows_everything_without_scripts():
     assert [each.get("class") or each.get("id") for each in hidden] == ["tools", "nothing"]  # controls of the script
 
 
-def test_nodes_that_are_not_in_the_inventory_are_named():
+def test_nodes_of_no_host_are_named():
     found = {"gpu1": read("gpu1")}
     nodes = [
         node("gpu1", {"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "2"}),
@@ -120,7 +120,7 @@ def test_nodes_that_are_not_in_the_inventory_are_named():
     ]
     fleet = build.report(found, build.cluster(found, [nodes, []], cluster_view.Settings()))
     text = shown(fleet).text
-    assert "Nodes of the cluster with GPUs that are not in the inventory: stray" in text
+    assert "Nodes of the cluster with GPUs that are no hosts of this report: stray" in text
     assert "No problem of a host was found" in text
     gpus = maps(fleet)
     resources = {row["resource"]: row["advertised"] for row in totals(fleet, gpus)["resources"]}
@@ -219,6 +219,9 @@ def test_without_a_cluster_the_number_of_hosts_out_of_service_is_no_more_than_kn
     found = {"gpu1": read()}
     fleet = build.report(found, build.cluster(found, [[node("gpu1", {})], []], cluster_view.Settings()))
     assert "Out of service 0 of 1 GPU node" in shown(fleet).text
+    stray = {**node("stray", {"nvidia.com/gpu": "8"}), "spec": {"unschedulable": True}}
+    fleet = build.report(found, build.cluster(found, [[node("gpu1", {}), stray], []], cluster_view.Settings()))
+    assert "Out of service 1 of 2 GPU nodes" in shown(fleet).text
 
 
 DOWN = {"unreachable": True, "msg": "timed out"}
