@@ -40,6 +40,27 @@ PYTHON_TYPES = {"boolean": bool, "integer": int, "id": int, "string": str}
 # Fields of nodes and schedules that need a prompt of the template: its name differs for extra_data.
 PROMPTS = ("inventory", "limit", "job_type", "job_tags", "skip_tags", "diff_mode", "verbosity", "forks", "timeout")
 PROMPT_NAMES = {"job_tags": "tags"}
+# The fields whose values together belong to one object. The organization of a template is that of its project.
+UNIQUE = {
+    "organizations": ("name",),
+    "credential_types": ("name", "kind"),
+    "credentials": ("name", "organization", "credential_type"),
+    "execution_environments": ("name",),
+    "instance_groups": ("name",),
+    "projects": ("name", "organization"),
+    "inventories": ("name", "organization"),
+    "inventory_sources": ("name", "inventory"),
+    "job_templates": ("name", "organization"),
+    "schedules": ("name", "unified_job_template"),
+    "workflow_job_templates": ("name", "organization"),
+    "workflow_job_template_nodes": ("identifier", "workflow_job_template"),
+}
+CREDENTIALS = {"Machine": "ssh", "Source Control": "scm", "Container Registry": "registry"}
+CREDENTIALS["OpenShift or Kubernetes API Bearer Token"] = "kubernetes"
+CREDENTIAL_KINDS = {"projects": ("scm",), "execution_environments": ("registry",)}
+LINK_KINDS = {("organizations", "galaxy_credentials"): ("galaxy",)}
+LINK_KINDS["job_templates", "credentials"] = ("ssh", "vault", "net", "cloud", "kubernetes")
+QUESTIONS = ("text", "textarea", "password", "multiplechoice", "multiselect", "integer", "float")
 # AWX offers as playbooks the YAML files at these levels that have plays.
 PLAY = re.compile(r"^\s*-?\s*(hosts|import_playbook|ansible\.builtin\.import_playbook):", re.MULTILINE)
 
@@ -64,8 +85,8 @@ class Awx:
         self.surveys: t.Dict[int, Object] = {}
         self.links: t.Dict[t.Tuple[int, str], t.List[int]] = {}
         self.requests: t.List[str] = []  # that changed something
-        for name in ("Machine", "Source Control", "Container Registry", "OpenShift or Kubernetes API Bearer Token"):
-            self.add("credential_types", name=name, kind="ssh", managed=True)
+        for name, kind in CREDENTIALS.items():
+            self.add("credential_types", name=name, kind=kind, managed=True)
         galaxy = self.add("credential_types", name="Ansible Galaxy/Automation Hub API Token", kind="galaxy")
         self.add("credentials", name="Ansible Galaxy", credential_type=galaxy["id"], organization=None)
 
@@ -106,7 +127,7 @@ class Awx:
         if rest[1:]:
             return self.relation(method, resource, one, rest[1], data)
         if method == "PATCH":
-            self.check(resource, {**one, **data}, data)
+            self.check(resource, {**one, **written(resource, data)}, data)
             one.update(written(resource, data))
         if resource == "project_updates":
             self.finish(one)
@@ -131,15 +152,16 @@ class Awx:
     def create(self, resource: str, data: Object) -> Object:
         fields = written(resource, data)
         self.check(resource, fields, data)
-        if resource == "job_templates":
-            fields["organization"] = self.objects["projects"][fields["project"]]["organization"]
         if resource == "credential_types":
             fields["managed"] = False
         created = self.add(resource, **fields)
         if resource == "projects":
-            update = self.add("project_updates", project=created["id"], status="pending")
-            created.update(status="pending", playbooks=[], scm_revision="", summary_fields={"current_update": update})
+            created.update(playbooks=[], scm_revision="")
+            created.update(status="pending", summary_fields={"current_update": self.update(created)})
         return created
+
+    def update(self, project: Object) -> Object:
+        return self.add("project_updates", project=project["id"], status="pending", finished=None, failed=False)
 
     def finish(self, update: Object) -> None:
         """Each question about an update brings it one step further."""
@@ -149,6 +171,7 @@ class Awx:
         if update["status"] == "successful":
             folder = self.repositories[project["scm_url"]]
             project.update(summary_fields={}, scm_revision="1")
+            update.update(finished="2026-01-01T02:00:00Z", scm_revision="1")
             project["playbooks"] = [path.name for path in folder.glob("*.yml") if PLAY.search(path.read_text())]
 
     # --- What AWX refuses ---------------------------------------------------------------------------------------------
@@ -161,6 +184,8 @@ class Awx:
             if value is None:
                 if field.get("required"):
                     errors[name] = ["This field is required."]
+            elif value == "" and field.get("required"):
+                errors[name] = ["This field may not be blank."]
             elif field["type"] == "choice":
                 if value not in field["choices"]:
                     errors[name] = ['"%s" is not a valid choice.' % value]
@@ -173,11 +198,20 @@ class Awx:
                 data[name] = fields[name] = ""
         if errors:
             raise Refused(errors)
-        if "id" not in fields and "name" in fields and self.find(resource, _identity(fields)):
-            raise Refused({"__all__": ["%s with this name already exists." % resource]})
+        credential = fields.get("credential")
+        if credential and resource in CREDENTIAL_KINDS:
+            self.refuse_kind(credential, CREDENTIAL_KINDS[resource])
         refuse = getattr(self, "refuse_" + resource, None)
         if refuse:
             refuse(fields)
+        same = self.find(resource, {name: fields.get(name) for name in UNIQUE[resource]})
+        if any(one["id"] != fields.get("id") for one in same):
+            raise Refused({"__all__": ["%s with this name already exists." % resource]})
+
+    def refuse_kind(self, credential: int, kinds: t.Sequence[str]) -> None:
+        kind = self.objects["credential_types"][self.objects["credentials"][credential]["credential_type"]]["kind"]
+        if kind not in kinds:
+            raise Refused({"credential": ["Cannot assign a credential of kind %s." % kind]})
 
     def exists(self, field: str, number: int) -> bool:
         if field == "unified_job_template":
@@ -188,6 +222,23 @@ class Awx:
         project = self.objects["projects"].get(fields.get("project") or 0)
         if project is None or fields.get("playbook") not in project["playbooks"]:
             raise Refused({"playbook": ["Playbook not found for project."]})
+        if not fields.get("inventory") and not fields.get("ask_inventory_on_launch"):
+            raise Refused({"inventory": ["You must either set a default value or ask to prompt on launch."]})
+        fields["organization"] = project["organization"]
+
+    def refuse_credential_types(self, fields: Object) -> None:
+        known = {field["id"] for field in fields["inputs"].get("fields", ())} | {"tower"}
+        for name, value in fields["injectors"].get("env", {}).items():
+            for used in set(re.findall(r"{{\s*(\w+)", value)) - known:
+                raise Refused({"injectors": ["%s uses an undefined field ('%s' is undefined)" % (name, used)]})
+
+    def refuse_credentials(self, fields: Object) -> None:
+        if not any(fields.get(owner) for owner in ("organization", "team", "user")):
+            raise Refused({"detail": "Missing 'user', 'team', or 'organization'."})
+        inputs = self.objects["credential_types"][fields["credential_type"]]["inputs"]
+        for name in (fields.get("inputs") or {}).keys() - {field["id"] for field in inputs.get("fields", ())}:
+            if inputs:  # those of AWX's own types are not known here
+                raise Refused({"inputs": ["Additional properties are not allowed ('%s' was unexpected)" % name]})
 
     def refuse_inventory_sources(self, fields: Object) -> None:
         project = self.objects["projects"].get(fields.get("source_project") or 0)
@@ -198,31 +249,54 @@ class Awx:
         for part in ("DTSTART", "RRULE:", "INTERVAL="):
             if part not in fields["rrule"]:
                 raise Refused({"rrule": ["%s required in rrule." % part]})
-        self.prompts(fields)
-        wrong = self.wrong_answers(fields)
-        if wrong:
-            raise Refused({"variables_needed_to_start": wrong})
+        self.refuse_answers(self.template(fields), fields, "extra_data")
 
     def refuse_workflow_job_template_nodes(self, fields: Object) -> None:
         if fields.get("unified_job_template"):
-            self.prompts(fields)
+            self.refuse_answers(self.template(fields), fields, "extra_data", incomplete=True)
 
-    def prompts(self, fields: Object) -> None:
-        rejected = self.rejected_prompts(fields)
-        if rejected:
-            raise Refused({name: ["Field is not configured to prompt on launch."] for name in rejected})
-
-    def rejected_prompts(self, fields: Object) -> t.List[str]:
-        """The prompts of a node or schedule that its template would ignore."""
+    def template(self, fields: Object) -> Object:
+        """What a node or schedule starts."""
         (template,) = self.find("unified_job_templates", {"id": fields["unified_job_template"]})
-        given = [name for name in PROMPTS if fields.get(name) not in (None, "")]
-        return [name for name in given if not template.get("ask_%s_on_launch" % PROMPT_NAMES.get(name, name))]
+        return template
 
-    def wrong_answers(self, fields: Object) -> t.List[str]:
-        """What is wrong with the answers of a node or schedule to the survey of its template."""
-        survey = self.surveys.get(fields["unified_job_template"], {}).get("spec", [])
-        answers = fields.get("extra_data") or {}
-        return [error for question in survey for error in wrong_answer(question, answers)]
+    def refuse_answers(self, template: Object, fields: Object, variables: str, incomplete: bool = False) -> None:
+        """Refuse what a template does not ask. ``incomplete``: a workflow's launch may give the other answers."""
+        answers = fields.get(variables) or {}
+        rejected = self.rejected_prompts(template, fields)
+        errors = {name: ["Field is not configured to prompt on launch."] for name in rejected}
+        others = self.other_variables(template, answers)
+        if others:
+            errors[variables] = ["Variables %s are not allowed on launch." % ", ".join(others)]
+        wrong = self.wrong_answers(template, answers, incomplete)
+        if wrong:
+            errors["variables_needed_to_start"] = wrong
+        if errors:
+            raise Refused(errors)
+
+    def rejected_prompts(self, template: Object, fields: Object) -> t.List[str]:
+        """The prompts that a template would ignore. A workflow has fewer, and drops the others in silence."""
+        given = [name for name in PROMPTS if fields.get(name) not in (None, "", template.get(name))]
+        return [name for name in given if template.get("ask_%s_on_launch" % PROMPT_NAMES.get(name, name)) is False]
+
+    def questions(self, template: Object) -> t.List[Object]:
+        return self.surveys.get(template["id"], {}).get("spec", []) if template.get("survey_enabled") else []
+
+    def other_variables(self, template: Object, answers: Object) -> t.List[str]:
+        """Those that a template does not ask."""
+        if template.get("ask_variables_on_launch"):
+            return []
+        return sorted(answers.keys() - {question["variable"] for question in self.questions(template)})
+
+    def wrong_answers(self, template: Object, answers: Object, incomplete: bool = False) -> t.List[str]:
+        questions = [each for each in self.questions(template) if each["variable"] in answers or not incomplete]
+        return [error for question in questions for error in wrong_answer(question, answers)]
+
+    def cycle(self, start: int, goal: int) -> bool:
+        """Whether links lead from a node to another."""
+        relations = ("success_nodes", "failure_nodes", "always_nodes")
+        following = [number for name in relations for number in self.links.get((start, name), ())]
+        return start == goal or any(self.cycle(number, goal) for number in following)
 
     # --- Below an object ----------------------------------------------------------------------------------------------
 
@@ -237,6 +311,8 @@ class Awx:
             return 200, self.surveys.get(one["id"], {})
         if name == "launch":
             return self.launch(method, resource, one, data)
+        if name == "update":
+            return 202, self.update(one)
         if name == "create_approval_template":
             approval = self.add("workflow_approval_templates", **{"description": "", "timeout": 0, **data})
             one["unified_job_template"] = approval["id"]
@@ -247,6 +323,11 @@ class Awx:
             return 200, page([self.objects[LISTS.get(name, name)][number] for number in links])
         if data["id"] not in self.objects[LISTS.get(name, name)]:
             raise Refused({"msg": "%s not found." % name})
+        if (resource, name) in LINK_KINDS and not data.get("disassociate"):
+            self.refuse_kind(data["id"], LINK_KINDS[resource, name])
+        if resource == "workflow_job_template_nodes" and name in LISTS and not data.get("disassociate"):
+            if self.cycle(data["id"], one["id"]):
+                raise Refused({"Error": "Cycle detected."})
         if name == "credentials" and resource == "job_templates" and not data.get("disassociate"):
             types = [self.objects[name][number]["credential_type"] for number in (*links, data["id"])]
             if len(set(types)) < len(types):
@@ -255,24 +336,29 @@ class Awx:
         return 204, None
 
     def launch(self, method: str, resource: str, one: Object, data: Object) -> t.Tuple[int, t.Any]:
+        answers = data.get("extra_vars") or {}
+        if method == "GET":
+            needed = [question["variable"] for question in self.questions(one) if question["required"]]
+            return 200, {"variables_needed_to_start": needed, "node_prompts_rejected": self.rejected_nodes(one)}
         if resource == "workflow_job_templates":
-            nodes = self.find("workflow_job_template_nodes", {"workflow_job_template": one["id"]})
-            rejected = [node["id"] for node in nodes if self.rejected_prompts(node) or self.wrong_answers(node)]
-            return 200, {"node_prompts_rejected": rejected}  # the answers of the workflow's launch may be right
-        answers = data.get("extra_vars", {})
-        survey = self.surveys.get(one["id"], {}).get("spec", []) if one["survey_enabled"] else []
-        errors = [error for question in survey for error in wrong_answer(question, answers)]
-        if method == "POST" and errors:
-            raise Refused({"variables_needed_to_start": errors})
-        known = {question["variable"] for question in survey}
-        ignored = {} if one["ask_variables_on_launch"] else {name: answers[name] for name in answers.keys() - known}
-        return 201, {"ignored_fields": {"extra_vars": ignored} if ignored else {}}
+            self.refuse_answers(one, data, "extra_vars")
+        wrong = self.wrong_answers(one, answers)
+        if wrong:
+            raise Refused({"variables_needed_to_start": wrong})
+        ignored = {name: data[name] for name in self.rejected_prompts(one, data)}
+        others = self.other_variables(one, answers)
+        if others:
+            ignored["extra_vars"] = {name: answers[name] for name in others}
+        return 201, {"ignored_fields": ignored}
 
-
-def _identity(fields: Object) -> Object:
-    """Names are unique in an organization, an inventory or a workflow, and those of credentials in a type."""
-    names = ("name", "organization", "inventory", "credential_type", "unified_job_template", "source_project")
-    return {name: fields[name] for name in names if name in fields}
+    def rejected_nodes(self, workflow: Object) -> t.List[int]:
+        """Also those that the answers of the workflow's launch make right."""
+        rejected = []
+        for node in self.find("workflow_job_template_nodes", {"workflow_job_template": workflow["id"]}):
+            template = self.template(node)
+            if self.rejected_prompts(template, node) or self.wrong_answers(template, node.get("extra_data") or {}):
+                rejected.append(node["id"])
+        return rejected
 
 
 def written(resource: str, data: Object) -> Object:
@@ -289,10 +375,19 @@ def checked_survey(survey: Object) -> Object:
     for name in ("name", "description", "spec"):
         if name not in survey:
             raise Refused({"error": "Field '%s' is missing from survey spec." % name})
+    if not survey["spec"]:
+        raise Refused({"error": "'spec' doesn't contain any items."})
+    variables = [question.get("variable") for question in survey["spec"]]
     for question in survey["spec"]:
         for name in ("type", "question_name", "variable", "required"):
             if name not in question:
                 raise Refused({"error": "'%s' missing from survey question." % name})
+        if question["type"] not in QUESTIONS:
+            raise Refused({"error": "'%s' is not one of the allowed question types." % question["type"]})
+        if question["type"] in ("multiplechoice", "multiselect") and "choices" not in question:
+            raise Refused({"error": "Survey question of type %s must specify choices." % question["type"]})
+        if variables.count(question["variable"]) > 1:
+            raise Refused({"error": "'variable' '%s' duplicated in survey." % question["variable"]})
         if question.get("default") is not None and wrong_answer(question, {question["variable"]: question["default"]}):
             raise Refused({"error": "Default of %s does not answer the question." % question["variable"]})
     return survey
@@ -309,6 +404,11 @@ def wrong_answer(question: Object, answers: Object) -> t.List[str]:
         return ["Value %s for '%s' expected to be an integer." % (answer, variable)]
     if question["type"] == "multiplechoice" and answer not in question["choices"]:
         return ["Value %s for '%s' expected to be one of %s." % (answer, variable, question["choices"])]
+    size = len(answer) if isinstance(answer, str) else answer
+    if question.get("min") is not None and size < question["min"]:
+        return ["'%s' value %s is too small (must be at least %s)." % (variable, answer, question["min"])]
+    if question.get("max") is not None and size > question["max"]:
+        return ["'%s' value %s is too large (must be no more than %s)." % (variable, answer, question["max"])]
     return []
 
 

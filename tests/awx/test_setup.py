@@ -96,7 +96,16 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
     site.awx.requests.clear()
     run = site.play()
     assert run.count("localhost", "changed") == 0
-    assert site.awx.requests == []
+    (project,) = site.awx.objects["projects"]
+    assert site.awx.requests == ["POST /api/v2/projects/%d/update/" % project]
+
+
+def test_the_playbooks_of_the_last_commit_are_found(empty: Site) -> None:
+    """AWX knows those of the last update, which may have been before the commit."""
+    owner = empty.awx.add("organizations", name="GPU nodes")["id"]
+    fields = {"scm_type": "git", "scm_url": URL, "scm_revision": "0", "playbooks": ["site.yml"]}
+    empty.awx.add("projects", name="GPU nodes, playbooks", organization=owner, **fields)
+    empty.play()
 
 
 def test_check_mode_shows_only_what_would_change(site: Site) -> None:
@@ -231,7 +240,7 @@ def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Si
         ("GPU nodes, site", "site.yml", ["GPU nodes"], []),
         ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["nvidia_mig_layout", "gpu_node_target", "gpu_node_batches"]),
         ("GPU nodes, mig from inventory", "mig.yml", ["GPU nodes"], ["gpu_node_batches"]),
-        ("GPU nodes, rehearse", "rehearse.yml", [], []),
+        ("GPU nodes, rehearse", "rehearse.yml", [], ["rehearse_from"]),
         ("GPU nodes, verify", "verify.yml", ["GPU nodes"], []),
         ("GPU nodes, report", "report.yml", ["GPU nodes"], []),
         (
@@ -363,12 +372,17 @@ def test_a_schedule_of_a_template_that_asks_is_refused(site: Site) -> None:
             {"nvidia_mig_layout": "mixed", "gpu_node_target": "all", "gpu_node_batches": "2"},
             "expected to be an integer",
         ),
+        ({"nvidia_mig_layout": "mixed", "gpu_node_target": ""}, "too small"),
+        ({"nvidia_mig_layout": "mixed", "gpu_node_target": "all", "gpu_node_batches": 0}, "too small"),
+        ({"nvidia_mig_layout": "mixed", "gpu_node_target": "all", "gpu_node_batches": 1001}, "too large"),
     ],
 )
 def test_wrong_answers_are_refused(site: Site, answers: t.Any, message: str) -> None:
     template = site.awx.one("job_templates", name="GPU nodes, mig")
-    with pytest.raises(stand_in.Refused, match=message):
-        request(site, "POST", template, "launch", {"extra_vars": answers})
+    workflow = site.awx.one("workflow_job_templates", name="GPU nodes, change to a named layout")
+    for launched in (template, workflow):
+        with pytest.raises(stand_in.Refused, match=message):
+            request(site, "POST", launched, "launch", {"extra_vars": answers})
 
 
 def test_nodes_at_a_time_need_no_answer(site: Site) -> None:
@@ -391,15 +405,123 @@ def test_other_variables_are_ignored(site: Site) -> None:
     assert launched == {"ignored_fields": {"extra_vars": {"nvidia_mig_reset": True}}}
 
 
-def test_a_prompt_that_the_template_does_not_have_is_refused(site: Site) -> None:
-    node = {
-        "identifier": "n",
-        "workflow_job_template": site.awx.one("workflow_job_templates", name="GPU nodes, apply the inventory")["id"],
-        "unified_job_template": site.awx.one("job_templates", name="Managed GPU cluster")["id"],
-        "limit": "gpu-a100-01",
-    }
-    with pytest.raises(stand_in.Refused, match="not configured to prompt"):
-        site.awx.request("POST", "/api/v2/workflow_job_template_nodes/", {}, node)
+def test_prompts_of_launches(site: Site) -> None:
+    """All templates but those of clusters ask for the limit; none asks for forks or the diff mode."""
+    prompts = {"limit": "gpu-a100-01", "job_type": "check", "job_tags": "verify", "verbosity": 1, "forks": 5}
+    for template in site.awx.find("job_templates", {"survey_enabled": False}):
+        cluster = template["name"] == "Managed GPU cluster"
+        ignored = {"forks": 5, **({"limit": "gpu-a100-01"} if cluster else {})}
+        assert request(site, "POST", template, "launch", prompts) == {"ignored_fields": ignored}
+
+
+@pytest.mark.parametrize(
+    "prompts, message",
+    [
+        ({"extra_vars": {"nvidia_mig_reset": True}}, "nvidia_mig_reset are not allowed on launch"),
+        ({"job_tags": "verify"}, "not configured to prompt"),
+    ],
+)
+def test_workflows_refuse_what_they_do_not_ask(site: Site, prompts: stand_in.Object, message: str) -> None:
+    workflow = site.awx.one("workflow_job_templates", name="GPU nodes, apply the inventory")
+    with pytest.raises(stand_in.Refused, match=message):
+        request(site, "POST", workflow, "launch", prompts)
+    assert request(site, "POST", workflow, "launch", {"limit": "gpu-a100-01"}) == {"ignored_fields": {}}
+
+
+OWNER = ("organizations", "GPU nodes")
+VERIFY = ("job_templates", "GPU nodes, verify")
+WORKFLOW = ("workflow_job_templates", "GPU nodes, apply the inventory")
+NODE = {"identifier": "n", "workflow_job_template": WORKFLOW}
+TEMPLATE = {"name": "t", "project": ("projects", "GPU nodes, playbooks"), "playbook": "mig.yml"}
+SCHEDULE = {"name": "s", "rrule": "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
+CREDENTIAL = {"name": "c", "credential_type": ("credential_types", "Kubeconfig")}
+PROJECT_CREDENTIAL = {"name": "p", "scm_type": "git", "scm_url": URL, "credential": ("credentials", "GPU cluster")}
+TYPE = {"name": "k", "kind": "cloud", "inputs": {"fields": [{"id": "a"}]}}
+
+
+@pytest.mark.parametrize(
+    "resource, fields, message",
+    [
+        ("job_templates", {**TEMPLATE, "name": ""}, "may not be blank"),
+        ("job_templates", TEMPLATE, "either set a default value or ask"),
+        ("job_templates", {**TEMPLATE, "name": VERIFY[1], "inventory": ("inventories", "GPU nodes")}, "already exists"),
+        ("projects", PROJECT_CREDENTIAL, "of kind cloud"),
+        (
+            "execution_environments",
+            {"name": "e", "image": "i", "credential": ("credentials", "GPU cluster")},
+            "of kind",
+        ),
+        ("credential_types", {**TYPE, "injectors": {"env": {"A": "{{ b }}"}}}, "'b' is undefined"),
+        ("credentials", CREDENTIAL, "Missing 'user', 'team', or 'organization'"),
+        ("credentials", {**CREDENTIAL, "organization": OWNER, "inputs": {"file": "x"}}, "'file' was unexpected"),
+        ("schedules", {**SCHEDULE, "unified_job_template": VERIFY, "extra_data": {"a": 1}}, "a are not allowed"),
+        ("schedules", {**SCHEDULE, "unified_job_template": VERIFY, "diff_mode": False}, "not configured to prompt"),
+        (
+            "workflow_job_template_nodes",
+            {**NODE, "unified_job_template": ("job_templates", "Managed GPU cluster"), "limit": "gpu-a100-01"},
+            "not configured to prompt",
+        ),
+        (
+            "workflow_job_template_nodes",
+            {
+                **NODE,
+                "unified_job_template": ("job_templates", "GPU nodes, mig"),
+                "extra_data": {"nvidia_mig_layout": "unknown"},
+            },
+            "expected to be one of",
+        ),
+        (
+            "workflow_job_template_nodes",
+            {**NODE, "unified_job_template": VERIFY, "extra_data": {"a": 1}},
+            "a are not allowed",
+        ),
+        ("workflow_job_template_nodes", {**NODE, "identifier": "preview"}, "already exists"),
+    ],
+)
+def test_refused_objects(site: Site, resource: str, fields: stand_in.Object, message: str) -> None:
+    for name, value in fields.items():
+        if isinstance(value, tuple):
+            of_organization = [
+                one for one in site.awx.find(value[0], {"name": value[1]}) if one.get("organization") != 0
+            ]
+            fields = {**fields, name: of_organization[0]["id"]}
+    with pytest.raises(stand_in.Refused, match=message):
+        site.awx.request("POST", "/api/v2/%s/" % resource, {}, fields)
+
+
+CHOICE = {"type": "multiplechoice", "variable": "nvidia_mig_busy", "question_name": "Busy", "required": False}
+
+
+@pytest.mark.parametrize(
+    "questions, message",
+    [
+        ([], "doesn't contain any items"),
+        ([CHOICE], "must specify choices"),
+        ([{**CHOICE, "type": "choice"}], "not one of the allowed question types"),
+        ([{**CHOICE, "choices": ["fail"]}] * 2, "duplicated"),
+    ],
+)
+def test_refused_questions(site: Site, questions: t.List[stand_in.Object], message: str) -> None:
+    with pytest.raises(stand_in.Refused, match=message):
+        survey = {"name": "", "description": "", "spec": questions}
+        request(site, "POST", site.awx.one("job_templates", name="GPU nodes, mig"), "survey_spec", survey)
+
+
+@pytest.mark.parametrize("template, credential", [("GPU nodes, mig", "Ansible Galaxy"), (None, "GPU cluster")])
+def test_credentials_of_a_wrong_kind_are_refused(site: Site, template: t.Optional[str], credential: str) -> None:
+    linked = {"id": site.awx.one("credentials", name=credential)["id"]}
+    relation = "credentials" if template else "galaxy_credentials"
+    owner = site.awx.one("job_templates", name=template) if template else site.awx.one("organizations")
+    with pytest.raises(stand_in.Refused, match="Cannot assign a credential of kind"):
+        request(site, "POST", owner, relation, linked)
+
+
+def test_links_that_form_a_cycle_are_refused(site: Site) -> None:
+    workflow = site.awx.one("workflow_job_templates", name=WORKFLOW[1])["id"]
+    nodes = site.awx.find("workflow_job_template_nodes", {"workflow_job_template": workflow})
+    steps = {node["identifier"]: node for node in nodes}
+    with pytest.raises(stand_in.Refused, match="Cycle detected"):
+        request(site, "POST", steps["report"], "success_nodes", {"id": steps["rehearsal"]["id"]})
 
 
 def test_an_approval_has_no_links_of_its_own(site: Site) -> None:
