@@ -24,7 +24,7 @@ URL = "https://git.example.com/gpu/nodes.git"
 SETTINGS: t.Dict[str, t.Any] = {
     "awx_project_url": URL,
     "awx_layouts_file": str(PROJECT / "inventories/nodes/group_vars/all.yml"),
-    "awx_image": "registry.example.com/gpufleet-node:0.9.0",
+    "awx_image": "registry.example.com/gpufleet-node:1.0.0",
     "awx_pod_spec": "apiVersion: v1\nkind: Pod\n",  # a YAML block, of which AWX strips the last newline
     "awx_managed_clusters": [
         {"name": "Managed GPU cluster", "path": "inventories/managed/hosts", "credentials": ["GPU cluster"]}
