@@ -30,7 +30,7 @@ class ActionModule(ClusterAction):
         playbook = "managed_cluster.yml" if arguments.pop("managed") else "site.yml"
         arguments["check_pods"] = arguments["check_pods"] and not self._task.check_mode
         problems, checked = compare.compare_cluster(
-            self._api, planned, compare.CompareOptions(playbook=playbook, **arguments)
+            self._api, planned, compare.CompareOptions(playbook=playbook, **arguments), show
         )
         for each in checked.devices:
             show("%s: a pod with one %s got %s" % each)

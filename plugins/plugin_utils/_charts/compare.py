@@ -31,7 +31,9 @@ class CompareOptions(t.NamedTuple):
     timeout: int  # seconds for them
 
 
-def compare_cluster(api: Api, planned: Planned, options: CompareOptions) -> tuple[list[str], Checked]:
+def compare_cluster(
+    api: Api, planned: Planned, options: CompareOptions, show: t.Callable[[str], object]
+) -> tuple[list[str], Checked]:
     """The differences that concern the cluster, and the GPUs that were checked."""
     if planned.missing:
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
@@ -42,7 +44,7 @@ def compare_cluster(api: Api, planned: Planned, options: CompareOptions) -> tupl
     problems = [_OUTDATED % (each, options.playbook) for each in outdated]
     unready = _unready(api, plan, settings)
     # If a node does not advertise its GPUs, the pods would stay pending.
-    checked = _checked(api, plan, settings, options) if options.check_pods and not unready else Checked()
+    checked = _checked(api, plan, settings, options, show) if options.check_pods and not unready else Checked()
     return [*problems, *unready, *checked.problems], checked
 
 
@@ -64,7 +66,13 @@ def _unready(api: Api, plan: ChartPlan, settings: t.Mapping[str, t.Any]) -> list
     return [*state.failed, *state.waiting]
 
 
-def _checked(api: Api, plan: ChartPlan, settings: t.Mapping[str, t.Any], options: CompareOptions) -> Checked:
+def _checked(
+    api: Api,
+    plan: ChartPlan,
+    settings: t.Mapping[str, t.Any],
+    options: CompareOptions,
+    show: t.Callable[[str], object],
+) -> Checked:
     pods = device_jobs.JobOptions(
         strategy=settings["mig_strategy"],
         has_gfd=plan.has_gfd,
@@ -73,4 +81,4 @@ def _checked(api: Api, plan: ChartPlan, settings: t.Mapping[str, t.Any], options
         image=options.image,
         timeout=options.timeout,
     )
-    return device_check.check_devices(api, plan.expected, pods)
+    return device_check.check_devices(api, plan.expected, pods, show)

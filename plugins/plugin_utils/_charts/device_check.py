@@ -21,6 +21,7 @@ from .._cluster.nodes import labels_of, name_of
 from .._cluster.progress import pauses
 from .._cluster.readiness import ExpectedNode
 from .._cluster.responses import Unreadable
+from .._common.output import Reasons
 from . import device_jobs, gfd_labels
 from .device_jobs import JobOptions, PodDevice
 
@@ -34,15 +35,20 @@ class Checked:
     unchecked: str = ""  # a warning
 
 
-def check_devices(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions) -> Checked:
-    """Check each GPU and MIG device that no pod uses. ``expected`` is the expected state of the nodes, by name."""
+def check_devices(
+    api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions, show: t.Callable[[str], object]
+) -> Checked:
+    """Check each GPU and MIG device that no pod uses, and show what is waited for.
+
+    ``expected`` is the expected state of the nodes, by name.
+    """
     result = Checked()
     try:
         missing = _missing_class(api, options.runtime_class)
         if missing:
             result.problems = [missing]
         else:
-            _run(api, expected, options, result)
+            _run(api, expected, options, result, Reasons(show))
     except Unreadable as error:
         result.problems = ["the GPUs could not be checked with pods: %s" % error]
     return result
@@ -54,7 +60,9 @@ def _missing_class(api: Api, name: str) -> str:
     return "the cluster has no RuntimeClass %s, which pods need to use GPUs" % name
 
 
-def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions, result: Checked) -> None:
+def _run(
+    api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions, result: Checked, reasons: Reasons
+) -> None:
     identity = secrets.token_hex(4)
     selector = ["%s=%s" % (device_jobs.LABEL, identity)]
     (pods,) = api.read({"kind": "Pod"})
@@ -63,7 +71,7 @@ def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: JobOptions, 
     try:
         if jobs:
             api.call("kubernetes.core.k8s", resource_definition=jobs)
-        _wait(api, expected, options, jobs, selector, result)
+        _wait(api, expected, options, jobs, selector, result, reasons)
     finally:
         _remove(api, options.namespace, selector)
 
@@ -86,6 +94,7 @@ def _wait(
     jobs: list[Data],
     selector: list[str],
     result: Checked,
+    reasons: Reasons,
 ) -> None:
     """Wait until the pods have listed their devices, and compare these, and the labels, with the expected ones."""
     end = time.monotonic() + options.timeout
@@ -101,8 +110,11 @@ def _wait(
         # GPU feature discovery updates the labels once a minute.
         labels = gfd_labels.wrong_labels(nodes, expected, options.strategy) if options.has_gfd else []
         failed = any(device_jobs.phase(pod) == "Failed" for pod in pods)
-        if failed or not (missing or labels) or time.monotonic() >= end:
+        now = time.monotonic()
+        if failed or not (missing or labels) or now >= end:
             break
+        why = [*missing, *labels, *readiness.pod_problems(pods)[:1]]  # all pods may have the same one
+        reasons.show("checking GPUs with pods, %d s left" % (end - now), "; ".join(why))
         time.sleep(next(intervals))
     printed = [pod for pod in pods if logs.get(name_of(pod))]
     result.devices, problems = device_jobs.listed_devices(printed, logs, expected, options.strategy)

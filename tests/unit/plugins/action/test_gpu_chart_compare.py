@@ -87,7 +87,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_pods_check_the_gpus_of_nodes_that_are_ready(run: Run) -> None:
     result = run(READY)
-    ((expected, options),) = run.pods
+    ((expected, options, _show),) = run.pods
     assert expected == PLAN.expected
     assert options == device_jobs.JobOptions("mixed", True, "ns", "nvidia", "i", 20)
     assert result["problems"] == {"a": ["a device is missing"], "b": []}

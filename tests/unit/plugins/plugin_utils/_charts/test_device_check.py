@@ -41,6 +41,7 @@ class Api:
         self.others: t.List[Data] = []
         self.done: t.List[str] = []
         self.fails = ""
+        self.state: Data = {}  # of the containers
 
     def step(self, name: str) -> None:
         self.done.append(name)
@@ -59,6 +60,7 @@ class Api:
             self.pods.append(pod("pod-%d" % number, "a"))
             self.pods[-1]["metadata"].update(job["spec"]["template"]["metadata"])
             self.pods[-1]["status"]["phase"] = self.phase
+            self.pods[-1]["status"]["containerStatuses"] = [{"name": "list", "state": self.state}]
         assert job["metadata"]["labels"] == job["spec"]["template"]["metadata"]["labels"]
         return {}
 
@@ -81,8 +83,9 @@ class Api:
         return [each for each in self.pods if wanted.items() <= each["metadata"]["labels"].items()]
 
 
-def check(api: Api, options: JobOptions = OPTIONS) -> Checked:
-    return device_check.check_devices(t.cast(t.Any, api), {"a": ExpectedNode({"nvidia.com/gpu": 2})}, options)
+def check(api: Api, options: JobOptions = OPTIONS, show: t.Callable[[str], object] = str) -> Checked:
+    expected = {"a": ExpectedNode({"nvidia.com/gpu": 2})}
+    return device_check.check_devices(t.cast(t.Any, api), expected, options, show)
 
 
 def mig(uuid: str) -> str:
@@ -113,9 +116,21 @@ def test_the_labels_may_come_later(clock: t.List[float]) -> None:
 
 
 def test_pods_without_output_are_a_problem(clock: t.List[float]) -> None:
-    (problem,) = check(Api(mig("MIG-1"), "")).problems
+    shown: t.List[str] = []
+    (problem,) = check(Api(mig("MIG-1"), ""), show=shown.append).problems
     assert problem == "a: 1 of 2 pods with nvidia.com/gpu have listed their devices"
+    assert shown == ["checking GPUs with pods, 20 s left: " + problem]
     assert clock[0] == 122.0
+
+
+def test_the_wait_shows_why_pods_do_not_start() -> None:
+    api, shown = Api("", "", phase="Pending"), t.cast("t.List[str]", [])
+    api.state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    check(api, show=shown.append)
+    assert shown == [
+        "checking GPUs with pods, 20 s left: a: 0 of 2 pods with nvidia.com/gpu have listed their devices; "
+        "container list of pod pod-0: ImagePullBackOff: no such image"
+    ]
 
 
 def test_a_failed_pod_ends_the_wait(clock: t.List[float]) -> None:
