@@ -32,7 +32,8 @@ class ActionModule(Action):
         if not problems:
             desired = {name.removeprefix("rke2_"): value for name, value in settings.items()}
             servers = variables["groups"].get(desired["servers_group_name"], ())
-            node = _node(variables, servers, self._arguments["states"], names)
+            cluster_name = str(self._templar.template(variables.get("gpu_cluster_node_name")) or "").lower()
+            node = _node(variables, servers, self._arguments["states"], names, cluster_name)
             if node.name in node.states:
                 plan, problems, notices = rke2_plan.plan_node(desired, node)
             else:
@@ -59,6 +60,7 @@ def _node(
     servers: t.Sequence[str],
     results: t.Mapping[str, t.Mapping[str, t.Any]],
     names: t.Sequence[str],
+    cluster_name: str,
 ) -> NodeFacts:
     facts = variables["ansible_facts"]
     return NodeFacts(
@@ -72,6 +74,7 @@ def _node(
         play_hosts=variables["ansible_play_hosts_all"],
         addresses={host: _address(variables["hostvars"][host].get("ansible_facts", {})) for host in servers},
         states={host: result["state"] for host, result in results.items() if "state" in result},
+        cluster_name=cluster_name,
     )
 
 

@@ -31,6 +31,7 @@ class NodeFacts(t.NamedTuple):
     play_hosts: t.Sequence[str]  # all hosts of the play, in its order
     addresses: t.Mapping[str, str]  # known default addresses of hosts
     states: t.Mapping[str, t.Mapping[str, t.Any]]  # results of rke2_state, without those of unreachable hosts
+    cluster_name: str = ""  # gpu_cluster_node_name, by which other roles find the node
 
     @property
     def state(self) -> t.Mapping[str, t.Any]:
@@ -73,6 +74,12 @@ def node_type(settings: Data, node: NodeFacts) -> tuple[str, list[str]]:
 
 def name_problems(settings: Data, node: NodeFacts) -> list[str]:
     """Require that the node's name in the cluster is the inventory's, whatever the node reports."""
+    name = str(settings["node_name"]).lower() or node.hostname
+    if node.cluster_name and node.cluster_name != name:
+        return [
+            "gpu_cluster_node_name is %.70r, but RKE2 names the node %.70r: remove gpu_cluster_node_name, or set "
+            "rke2_node_name to the same name" % (node.cluster_name, name)
+        ]
     if settings["node_name"]:
         return []
     if node.hostname not in node.names:

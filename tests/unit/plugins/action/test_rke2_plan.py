@@ -104,6 +104,18 @@ def test_a_host_that_reports_the_name_of_another_node() -> None:
     assert run(facts={**FACTS, "nodename": "localhost"}, gpu_node_hostname="gpu-1")["problems"] == []
 
 
+def test_another_name_for_the_roles_of_the_cluster() -> None:
+    """They would look for a node that RKE2 does not register, after everything is installed."""
+    assert run(gpu_cluster_node_name="GPU-1")["problems"] == []
+    (problem,) = run(gpu_cluster_node_name="gpu-2")["problems"]
+    assert problem == (
+        "gpu_cluster_node_name is 'gpu-2', but RKE2 names the node 'gpu-1': remove gpu_cluster_node_name, or set "
+        "rke2_node_name to the same name"
+    )
+    assert run(gpu_cluster_node_name="gpu-2", rke2_node_name="gpu-2")["problems"] == []
+    assert len(run(gpu_cluster_node_name="gpu-1", rke2_node_name="gpu-2")["problems"]) == 1
+
+
 def test_ipv6_is_used_where_there_is_no_ipv4() -> None:
     facts = {"default_ipv4": {}, "default_ipv6": {"address": "2001:db8::1"}}
     assert run(hostvars={"server-1": {"ansible_facts": facts}})["plan"]["server_url"] == "https://[2001:db8::1]:9345"
