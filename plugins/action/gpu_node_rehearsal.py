@@ -55,6 +55,8 @@ class ActionModule(Action):
             values["nvidia_mig"] if "nvidia_mig_layout" in variables else None,
             driver["nvidia_driver_version"] or ("" if branch == "auto" else branch),
         )
+        if not rehearsal_job.has_gpus(described, start):
+            return outcome.without_layout(host, notes=[start.error] if start.error else [])
         if start.error and not described.boards:
             return outcome.invalid(host, [start.error])
         gpus = described.boards if start.gpus is None else start.gpus

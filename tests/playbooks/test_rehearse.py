@@ -98,6 +98,7 @@ def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
     fleet.host("thor", gpu_node_boards=["Thor-iGPU-GB10B"], nvidia_mig_layout=[{**DESIRED[0], "mig_devices": {}}])
     fleet.host("misspelled", **BOARDS, nvidia_mig_layout=DESIRED, nvidia_mig_resett=True)
     fleet.host("blank", nvidia_mig_layout=DESIRED)
+    fleet.host("server")
     fleet.host("busy", **BOARDS, nvidia_mig_layout=DESIRED)
     fleet.host("waits", **BOARDS, nvidia_mig_layout=DESIRED, nvidia_mig_busy="skip")
     fleet.host("idle", gpu_node_boards=["L40S"])
@@ -115,6 +116,7 @@ def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
         "busy": 1,
         "waits": 1,
         "idle": 0,
+        "server": 0,
     }
     results = {host: row(run, host)[-1] for host in fleet.hosts}
     invalid = dict.fromkeys(("large", "old", "misspelled", "blank"), "invalid")
@@ -125,6 +127,7 @@ def test_the_run_fails_for_hosts_whose_change_would_fail(fleet: Fleet) -> None:
         "busy": "refused",
         "waits": "refused",
         "idle": "no layout",
+        "server": "no layout",
     }
     for message in (
         "4g.40gb: 2 does not fit",

@@ -39,6 +39,11 @@ def layout_of(host: Host) -> object:
     return None if host.mig is None else named.resolve(host.mig["nvidia_mig_layout"], host.mig["nvidia_mig_layouts"])
 
 
+def has_gpus(host: Host, start: Start) -> bool:
+    """Whether anything gives the host GPUs. A server of a cluster may have none."""
+    return bool(host.boards or host.mig or start.gpus or start.layout or start.busy)
+
+
 def layout_problems(host: Host, gpus: t.Sequence[object]) -> list[str]:
     """All problems of the layout on these GPUs, and with the driver of the inventory. The module reports the first."""
     return [] if host.mig is None else problems.of_layout(layout_of(host), list(gpus), host.driver or None)

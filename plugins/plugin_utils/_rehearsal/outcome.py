@@ -49,6 +49,11 @@ def unknown(host: str, why: str, gpus: str = "") -> Outcome:
     return Outcome(host, "unknown", gpus, notes=("not rehearsed: %s" % why,))
 
 
+def without_layout(host: str, gpus: str = "", notes: t.Sequence[str] = ()) -> Outcome:
+    """A host whose GPUs keep what they have."""
+    return Outcome(host, "no layout", gpus, notes=(*notes, "nvidia_mig_layout is not set"))
+
+
 def of_child(host: str, found: Data, job: Data) -> Outcome:
     """The outcome of a job. ``found`` is that of child.py."""
     gpus = called(gpu["name"].removeprefix("NVIDIA ") for gpu in found["before"])
@@ -56,7 +61,7 @@ def of_child(host: str, found: Data, job: Data) -> Outcome:
         return invalid(host, found["problems"], gpus)
     notes = tuple(found["notes"])
     if job["options"] is None:
-        return Outcome(host, "no layout", gpus, notes=(*notes, "nvidia_mig_layout is not set"))
+        return without_layout(host, gpus, notes)
     planned, applied = found["planned"], found.get("applied")
     problems = _problems(planned, applied, job)
     refused = bool(planned.get("busy") or (applied or {}).get("deferred"))
