@@ -16,5 +16,8 @@ class ActionModule(ClusterAction):
     }
 
     def perform(self, variables: Data) -> Data:
-        found: Data = self._execute_module("kubernetes.core.k8s", self._arguments["options"], task_vars=variables)
+        options = self._arguments["options"]
+        found: Data = self._execute_module("kubernetes.core.k8s", options, task_vars=variables)
+        if self._task.diff and found.get("method") == "create":  # for which the module has no diff
+            found["diff"] = {"before": {}, "after": options["definition"]}
         return found

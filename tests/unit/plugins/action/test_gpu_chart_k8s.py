@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from ansible_collections.gpufleet.node.plugins.action import gpu_chart_k8s
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
@@ -16,6 +18,7 @@ Data = t.Dict[str, t.Any]
 
 def test_the_recorded_access_is_used() -> None:
     found = action(gpu_chart_k8s, "gpu_chart_k8s", {"options": {"kind": "Secret"}})
+    found._task.diff = True
     found._task.environment = [{"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "play"}]
     called: t.List[t.Any] = []
 
@@ -35,3 +38,17 @@ def test_the_recorded_access_is_used() -> None:
     assert found.run(task_vars={"gpu_cluster_access": access, "ansible_delegated_vars": delegated}) == {"changed": True}
     environment = {"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "a"}
     assert called == [("kubernetes.core.k8s", {"kind": "Secret"}, environment, {"/venv/python"}, 1)]
+
+
+@pytest.mark.parametrize(
+    ("method", "diff", "shown"), [("create", True, True), ("create", False, False), ("apply", True, False)]
+)
+def test_the_diff_of_an_object_that_is_created(method: str, diff: bool, shown: bool) -> None:
+    definition = {"kind": "ConfigMap", "data": {"config.yaml": "version: v1"}}
+    found = action(gpu_chart_k8s, "gpu_chart_k8s", {"options": {"definition": definition}})
+    found._task.diff = diff
+    found._execute_module = lambda *_arguments, **_others: {"changed": True, "method": method}
+    expected = {"diff": {"before": {}, "after": definition}} if shown else {}
+    access = {"python": "/venv/python", "on_controller": False, "environment": {}}
+    result = found.run(task_vars={"gpu_cluster_access": access})
+    assert result == {"changed": True, "method": method, **expected}
