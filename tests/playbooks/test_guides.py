@@ -34,7 +34,7 @@ def test_an_inventory_on_the_simulator(tmp_path: Path) -> None:
     for name in ("inventory", "playbooks", "simulator", ".cache"):
         (tmp_path / name).symlink_to(TOP / name)
     (commands,) = blocks("simulator.md", "console")
-    lines = [line[2:].replace("/tmp/node", str(node)) for line in commands.splitlines() if line != "$ make demo"]
+    lines = [line[2:].replace("/tmp/node", str(node)) for line in commands.splitlines() if line != "$ make build"]
     done = subprocess.run(
         ["bash", "-ec", "\n".join([*lines, "ansible-playbook layouts.yml -i inventory"])],
         cwd=tmp_path,
