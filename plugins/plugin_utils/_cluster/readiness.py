@@ -75,7 +75,9 @@ def nodes_state(
     parts.append(_of_installation(pods, return_commands))
     is_ready = bool(expected) and all(part.ready for part in parts)
     # Pods explain why the nodes are not ready. Later, only those count that the chart still needs.
-    counted = [pod for pod in pods if _counts(pod, expected, return_commands)] if is_ready else pods
+    counted = [pod for pod in pods if not (node_of(pod) and _is_elsewhere(pod, expected))]
+    if is_ready:
+        counted = [pod for pod in counted if _counts(pod, expected, return_commands)]
     return _merged([*parts, _of_pods(counted, return_commands)])
 
 
@@ -182,9 +184,13 @@ def _counts(pod: Data, expected: t.Collection[str], return_commands: t.Sequence[
     """Whether a pod has to start before the nodes are ready."""
     if return_commands and _unscheduled(pod):
         return False
+    return _active(pod) and not _is_elsewhere(pod, expected)
+
+
+def _is_elsewhere(pod: Data, expected: t.Collection[str]) -> bool:
+    """Whether it is a DaemonSet's pod on another node, such as one that is changed later."""
     owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or ()}
-    elsewhere = "DaemonSet" in owners and node_of(pod) not in expected
-    return _active(pod) and not elsewhere
+    return "DaemonSet" in owners and node_of(pod) not in expected
 
 
 def _unscheduled(pod: Data) -> str:

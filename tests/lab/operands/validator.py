@@ -63,7 +63,9 @@ def validate_plugin() -> None:
     pods = "/api/v1/namespaces/%s/pods" % namespace
     path = "%s/%s-%s" % (pods, POD, node)
     own = client.request("GET", "%s/%s" % (pods, environment("POD_NAME")))
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": own["metadata"]["name"], "uid": own["metadata"]["uid"]}
+    # The original's controller is the ClusterPolicy, so that a drain may evict the pod.
+    me = own["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": me["name"], "uid": me["uid"], "controller": True}
     client.delete(path)
     while client.get(path):
         time.sleep(PAUSE)

@@ -62,12 +62,12 @@ def test_undo_names_the_keys_that_stay_in_rpm_before_it_forgets_them():
         assert "when" not in tasks[reports[0]]
 
 
-def test_roles_are_undone_in_reverse_order():
+def test_roles_are_undone_in_reverse_order_without_those_that_other_hosts_use():
     tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / "undo.yml").read_text())
     (loop,) = [task["loop"] for task in tasks if "loop" in task]
     inventory = {"selected": ["gpu_node", *(str(number) for number in range(9))]}
-    rendered = NativeEnvironment().from_string(loop).render(__gpu_node_inventory=inventory)
-    assert rendered == [str(number) for number in reversed(range(9))]
+    rendered = NativeEnvironment().from_string(loop).render(__gpu_node_inventory=inventory, __gpu_node_shared=["8"])
+    assert rendered == [str(number) for number in reversed(range(8))]
 
 
 def test_undo_checks_the_roles_before_it_changes_anything():

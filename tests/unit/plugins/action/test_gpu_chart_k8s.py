@@ -37,7 +37,8 @@ def test_the_recorded_access_is_used() -> None:
     delegated = {"server": {"a": 1, "ansible_python_interpreter": "/usr/bin/python3"}}
     assert found.run(task_vars={"gpu_cluster_access": access, "ansible_delegated_vars": delegated}) == {"changed": True}
     environment = {"HTTPS_PROXY": "proxy", "K8S_AUTH_CONTEXT": "a"}
-    assert called == [("kubernetes.core.k8s", {"kind": "Secret"}, environment, {"/venv/python"}, 1)]
+    options = {"kind": "Secret", "hidden_fields": gpu_chart_k8s._HIDDEN}
+    assert called == [("kubernetes.core.k8s", options, environment, {"/venv/python"}, 1)]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,7 @@ def test_pods_that_cannot_start_on_ready_nodes() -> None:
     assert state(ExpectedNode(SEVEN), found, broken).waiting == ("container main of pod p: ImagePullBackOff",)
     broken["metadata"]["ownerReferences"] = [{"kind": "DaemonSet"}]
     assert state(ExpectedNode(SEVEN), found, broken).ready  # its node is not one of the play
+    assert readiness.nodes_state({}, [found], [broken]).ready  # all nodes of the play are changed later
     broken["spec"]["nodeName"] = "a"
     assert not state(ExpectedNode(SEVEN), found, broken).ready
     broken["status"]["phase"] = "Failed"  # replaced by another pod
