@@ -88,4 +88,6 @@ def test_waits_until_the_gpus_are_idle(fleet: Fleet) -> None:
         fleet.nvsim("trace", "busy", "--on")
         trace = fleet.work / "busy" / "state.trace"
         with subprocess.Popen([sys.executable, "-c", ENDER, trace, str(brief.pid)]):
-            fleet.play(playbook, nvidia_driver_busy_wait=600)
+            run = fleet.play(playbook, nvidia_driver_busy_wait=600)
+    assert "busy: waiting, " in run.output
+    assert "s left: processes use its GPUs: PID %d (training)" % brief.pid in run.output

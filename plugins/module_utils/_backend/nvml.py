@@ -290,11 +290,6 @@ class NvmlBackend:
             multiprocessors=info.multiprocessorCount,
             max_instances=info.instanceCount,
             placements=tuple(Placement(start, size) for start, size in places),
-            copy_engines=info.copyEngineCount,
-            decoders=info.decoderCount,
-            encoders=info.encoderCount,
-            jpeg=info.jpegCount,
-            ofa=info.ofaCount,
         )
 
     def _mig_devices(self, index: int, handle: t.Any) -> t.Tuple[_MigDevice, ...]:

@@ -62,11 +62,6 @@ def profile(row: smi_tables.ProfileRow, places: t.Mapping[int, t.Sequence[t.Tupl
         multiprocessors=row.multiprocessors,
         max_instances=row.total,
         placements=tuple(Placement(start, size) for start, size in places.get(row.id, ())),
-        copy_engines=row.copy_engines,
-        decoders=row.decoders,
-        encoders=row.encoders,
-        jpeg=row.jpeg,
-        ofa=row.ofa,
     )
 
 

@@ -26,11 +26,6 @@ class ProfileRow(t.NamedTuple):
     total: int
     memory_mib: int
     multiprocessors: int
-    decoders: int
-    encoders: int
-    copy_engines: int
-    jpeg: int
-    ofa: int
 
 
 class InstanceRow(t.NamedTuple):
@@ -65,8 +60,8 @@ class DeviceRow(t.NamedTuple):
 
 
 _FRAME = re.compile(r"^\+[-+]*\+$|^\|=+\|$")
-_PROFILE = re.compile(r"^\| +\d+ +(?:MIG )?(\S+) +(\d+) +\d+/(\d+) +(\d+\.\d+) +(?:Yes|No) +(\d+) +(\d+) +(\d+) +\|$")
-_PROFILE_MORE = re.compile(r"^\| +(\d+) +(\d+) +(\d+) +\|$")
+_PROFILE = re.compile(r"^\| +\d+ +(?:MIG )?(\S+) +(\d+) +\d+/(\d+) +(\d+\.\d+) +(?:Yes|No) +(\d+) +\d+ +\d+ +\|$")
+_PROFILE_MORE = re.compile(r"^\| +\d+ +\d+ +\d+ +\|$")
 _INSTANCE = re.compile(r"^\| +(\d+) +(?:MIG )?\S+ +(\d+) +(\d+) +(\d+):(\d+) +\|$")
 _COMPUTE = re.compile(r"^\| +(\d+) +(\d+) +(?:MIG )?(\S+) +(\d+) +(\d+) +(\d+):(\d+) +\|$")
 _COMPUTE_PROFILE = re.compile(r"^\| +\d+ +(\d+) +(?:MIG )?(\S+) +(\d+)\*? +\d+/(\d+) +(\d+) +\d+ +\d+ +\d+ +\|$")
@@ -88,13 +83,8 @@ def profiles(text: str) -> t.List[ProfileRow]:
             total=int(first.group(3)),
             memory_mib=mebibytes(first.group(4)),
             multiprocessors=int(first.group(5)),
-            decoders=int(first.group(6)),
-            encoders=int(first.group(7)),
-            copy_engines=int(second.group(1)),
-            jpeg=int(second.group(2)),
-            ofa=int(second.group(3)),
         )
-        for first, second in _pairs(_rows(text), _PROFILE, _PROFILE_MORE)
+        for first, _more in _pairs(_rows(text), _PROFILE, _PROFILE_MORE)
     ]
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import typing as t
 
 from .converge import Outcome, converge
-from .errors import MigError
+from .errors import BusyError, MigError
 from .model import Gpu, Target
 from .operations import Plan
 from .plan import plan_gpu
@@ -53,7 +53,7 @@ def converge_node(
         return _cancelled(backend, plans, switched, refused, reset)
     done = {outcome.before.index: outcome for outcome in converge(backend, work, reset)}
     failed = [done[index] for index in switched if index in done and done[index].error is not None]
-    back = _switch_off(backend, [outcome.after for outcome in failed if not outcome.after.instances], reset)
+    back = _switch_off(backend, [outcome for outcome in failed if not outcome.after.instances], reset)
     return tuple(_combined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in plans)
 
 
@@ -61,9 +61,17 @@ def _active(first: Outcome) -> bool:
     return first.error is None and not first.reset_required and not first.reboot_required
 
 
-def _switch_off(backend: Backend, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[int, Outcome]:
-    plans = [plan_gpu(gpu, Target(False), reset=reset) for gpu in gpus if gpu.mode_current]
-    return {outcome.before.index: outcome for outcome in converge(backend, plans, reset)}
+def _switch_off(backend: Backend, outcomes: t.Sequence[Outcome], reset: bool) -> t.Dict[int, Outcome]:
+    """Switch MIG mode off where it is on. A GPU that a process has begun to use keeps it, and has an error."""
+    plans: t.List[Plan] = []
+    back: t.Dict[int, Outcome] = {}
+    for gpu, read in ((outcome.after, outcome.read) for outcome in outcomes if outcome.after.mode_current):
+        try:
+            plans.append(plan_gpu(gpu, Target(False), reset=reset))
+        except BusyError as error:
+            back[gpu.index] = Outcome(gpu, gpu, error.plan, error=str(error), read=read)
+    back.update((outcome.before.index, outcome) for outcome in converge(backend, plans, reset))
+    return back
 
 
 def _cancelled(
@@ -74,7 +82,7 @@ def _cancelled(
     reset: bool,
 ) -> t.Tuple[Outcome, ...]:
     """The layout of a GPU is rejected: nothing is partitioned, and the modes are switched off again."""
-    back = _switch_off(backend, [first.after for first in switched.values() if _active(first)], reset)
+    back = _switch_off(backend, [first for first in switched.values() if _active(first)], reset)
     outcomes = []
     for item in plans:
         index = item.gpu.index

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .._common.text import listed
-from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
+from .model import Gpu, GpuInstance, Placement, Process
 from .operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 from .profile import compute_name
 
@@ -27,19 +27,23 @@ def place(name: str, placement: Placement) -> str:
 
 
 def gpu_instance(gpu: Gpu, instance: GpuInstance) -> str:
-    """``3g.40gb at 4:4 with compute instances 1c+2c``."""
+    """``3g.40gb at 4:4 with compute instances 2c+1c``."""
     name = gpu.profile_name(instance.profile_id)
-    text = place(name, instance.placement)
-    if not instance.compute_instances:
-        return text + " without compute instance"
-    found = sorted(instance.compute_instances, key=lambda ci: -ci.slices)
-    kind = "compute instance" if len(found) == 1 else "compute instances"
-    return "%s with %s %s" % (text, kind, "+".join(compute_instance(ci, name) for ci in found))
+    found = compute_instances(((ci.slices, ci.reduced) for ci in instance.compute_instances), name)
+    return "%s %s" % (place(name, instance.placement), found)
 
 
-def compute_instance(ci: ComputeInstance, profile: str) -> str:
+def compute_instances(found: t.Iterable[t.Tuple[int, bool]], profile: str) -> str:
+    """``with compute instances 2c+1c``: those with these slices, reduced or not, in a GPU instance of the profile."""
+    names = [compute_instance(slices, reduced, profile) for slices, reduced in sorted(found, reverse=True)]
+    if not names:
+        return "without compute instance"
+    return "with compute instance%s %s" % ("s" if len(names) > 1 else "", "+".join(names))
+
+
+def compute_instance(slices: int, reduced: bool, profile: str) -> str:
     """``1c``; if that is ambiguous with the whole GPU instance, ``1c.1g.20gb``."""
-    return "%dc.%s" % (ci.slices, profile) if ci.reduced else "%dc" % ci.slices
+    return "%dc.%s" % (slices, profile) if reduced else "%dc" % slices
 
 
 def processes(found: t.Iterable[Process]) -> str:

@@ -71,12 +71,6 @@ class Profile(t.NamedTuple):
     multiprocessors: int
     max_instances: int  # how many of this profile an empty GPU holds
     placements: t.Tuple[Placement, ...]
-    # None if the source does not contain them
-    copy_engines: t.Optional[int] = None
-    decoders: t.Optional[int] = None
-    encoders: t.Optional[int] = None
-    jpeg: t.Optional[int] = None
-    ofa: t.Optional[int] = None
 
 
 class Board(t.NamedTuple):

@@ -183,7 +183,8 @@ def _gi_text(gpu: Gpu, gi: GpuInstance) -> str:
 
 def _ci_text(item: Kept, ids: t.Container[int]) -> str:
     return ", ".join(
-        "compute instance %d (%s)" % (ci.id, messages.compute_instance(ci, item.desired.profile.name))
+        "compute instance %d (%s)"
+        % (ci.id, messages.compute_instance(ci.slices, ci.reduced, item.desired.profile.name))
         for ci in item.instance.compute_instances
         if ci.id in ids
     )

@@ -30,8 +30,8 @@ def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
         return "%s is unexpected" % messages.gpu_instance(gpu, present[key])
     for key, gi in present.items():
         one = desired[key]
-        if sorted((ci.slices, ci.reduced) for ci in gi.compute_instances) != sorted(
-            (slices, one.reduced) for slices in one.slices
-        ):
-            return messages.gpu_instance(gpu, gi)
+        planned = [(slices, one.reduced) for slices in one.slices]
+        if sorted((ci.slices, ci.reduced) for ci in gi.compute_instances) != sorted(planned):
+            expected = messages.compute_instances(planned, one.profile.name)
+            return "%s, planned %s" % (messages.gpu_instance(gpu, gi), expected)
     return None

@@ -50,7 +50,7 @@ def check_devices(
         else:
             _run(api, expected, options, result, Reasons(show))
     except Unreadable as error:
-        result.problems = ["the GPUs could not be checked with pods: %s" % error]
+        result.problems.append("the GPUs could not be checked with pods: %s" % error)
     return result
 
 

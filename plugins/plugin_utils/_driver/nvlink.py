@@ -16,6 +16,8 @@ from .sources import DriverRequest, source_remedy
 
 
 class Services(t.NamedTuple):
+    """What is needed. Each field is also the key of the source's packages for it."""
+
     fabric_manager: bool
     nvlink5: t.List[str]  # boards that need nvlsm too
     imex: t.List[str]  # boards that need nvidia-imex

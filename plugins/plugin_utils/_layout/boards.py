@@ -206,7 +206,6 @@ def _board(model: str) -> Board:
 def _profile(row: dict[str, t.Any]) -> Profile:
     """A profile from a board file. Unknown memory is derived from the name; unknown multiprocessors are 0."""
     memory = row["memory_mib"]
-    media = row["media"]
     return Profile(
         name=row["name"],
         id=row["id"],
@@ -216,9 +215,4 @@ def _profile(row: dict[str, t.Any]) -> Profile:
         multiprocessors=row["multiprocessors"] or 0,
         max_instances=row["max_instances"],
         placements=tuple(Placement(start, row["placements"]["size"]) for start in row["placements"]["starts"]),
-        copy_engines=row["copy_engines"],
-        decoders=media["dec"],
-        encoders=media["enc"],
-        jpeg=media["jpeg"],
-        ofa=media["ofa"],
     )

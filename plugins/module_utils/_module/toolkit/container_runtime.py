@@ -134,11 +134,14 @@ def _restart(target: _Target, state: str) -> str:
 def _restore(target: _Target, previous: PreviousFiles) -> str:
     """Restore the files of before: those of this run, or those of the owner if an earlier run was interrupted."""
     name = target.name
-    if previous.files:
-        previous.restore(target.backup)
-    else:
-        runtime_config.plan_absent(name, target.runtime, target.backup).apply(target.backup)
-        target.backup.remove()
+    try:
+        if previous.files:
+            previous.restore(target.backup)
+        else:
+            runtime_config.plan_absent(name, target.runtime, target.backup).apply(target.backup)
+            target.backup.remove()
+    except (ConfigError, OSError) as error:
+        return ". The former configuration could not be restored: %s" % error
     reason = runtime_service.restart(name, target.command)
     if reason:
         return ". The former configuration was restored, but %s does not start with it either: %s" % (name, reason)

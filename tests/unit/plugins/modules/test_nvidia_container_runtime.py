@@ -479,6 +479,19 @@ def test_a_service_that_starts_with_no_configuration(node):
     assert result["msg"].endswith("containerd does not start with it either: containerd: cannot use this")
 
 
+def test_a_former_configuration_that_cannot_be_restored_does_not_hide_why_it_had_to_be(node, monkeypatch):
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    node.own(node.config, OWNERS)
+    (node.work / "fails").write_text("nvidia\n")
+    monkeypatch.setattr(config_files.PreviousFiles, "restore", full)
+    result = node.run()
+    assert result["failed"] and result["changed"]
+    assert "does not start with the new configuration: containerd: cannot use this" in result["msg"]
+    assert "could not be restored: [Errno 28] No space left on device" in result["msg"]
+
+
 def test_undo_restarts_a_service_unless_it_is_stopped(node):
     node.own(node.config, OWNERS)
     node.run()

@@ -451,6 +451,7 @@ def test_resets_that_fail(driver, script, answer, code):
 def test_a_reset(driver, script):
     script.answers["--gpu-reset -i GPU-aaaa"] = texts.RESET
     driver.reset(0)
+    assert script.commands[-1] == "--gpu-reset -i GPU-aaaa"
 
 
 # Running commands

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.
     H100,
     FakeBackend,
     FakeGpu,
+    Refused,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.converge_support import (
     layout,
@@ -50,6 +51,39 @@ def test_if_the_late_plan_refuses_the_mode_is_restored(board):
     assert "too much" in outcome.error and not outcome.changed
     assert (gpu.current, gpu.pending) == (False, False)
     assert driver.writes == ["set_mode", "set_mode"]
+
+
+def test_a_process_that_keeps_the_mode_on_does_not_hide_that_the_late_plan_refuses():
+    gpu = off(H100, tells_profiles=False)
+
+    def refuse(_now):
+        raise InfeasibleError("too much")
+
+    driver = FakeBackend(gpu)
+    driver.before = lambda _name: gpu.use(pid=5) if gpu.current and not gpu.processes else None
+    outcome = converge_node(driver, [mode_first_plan(gpu.snapshot())], refuse)[0]
+    assert outcome.error.startswith("too much. ")
+    assert "stays on: " in outcome.error and "PID 5 (python) uses the GPU" in outcome.error
+    assert outcome.changed and outcome.after.mode_current
+    assert driver.writes == ["set_mode"]
+
+
+def test_a_process_that_keeps_the_mode_on_does_not_hide_a_failure_or_the_other_gpus():
+    gpus = [off(H100, index=index, tells_profiles=False) for index in range(2)]
+
+    def refuse(_profile_id, _place):
+        gpus[1].use(pid=5)
+        raise Refused(codes.NOT_SUPPORTED)
+
+    gpus[1].create = refuse
+    desired = target(H100, "3g.40gb")
+    plans = [mode_first_plan(gpu.snapshot()) for gpu in gpus]
+    done, failed = converge_node(FakeBackend(*gpus), plans, lambda now: plan_gpu(now, desired))
+    assert done.error is None and done.changed
+    assert [name for name, _start, _cis in layout(gpus[0])] == ["3g.40gb"]
+    assert "failed to create GPU instance 3g.40gb" in failed.error
+    assert "MIG mode stays on: " in failed.error and "PID 5 (python) uses the GPU" in failed.error
+    assert failed.changed and failed.after.mode_current
 
 
 def test_a_late_plan_may_wait_for_a_reset():

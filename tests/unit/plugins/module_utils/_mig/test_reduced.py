@@ -125,8 +125,9 @@ def test_the_other_kind_is_recreated_in_its_gpu_instance(has: str, wants: str) -
     after = carry_out(result)
     assert kinds(after) == [wants.startswith("1c.")]
     assert mismatch(result, after) is None
-    wrong = mismatch(result, result.gpu)
-    assert wrong is not None and wrong.startswith("1g.20gb at 2:2 with compute instance 1c")
+    kind = {"1g.20gb": "1c", "1c.1g.20gb": "1c.1g.20gb"}
+    expected = "1g.20gb at 2:2 with compute instance %s, planned with compute instance %s"
+    assert mismatch(result, result.gpu) == expected % (kind[has[:-2]], kind[wants])
     assert not plan_gpu(after, want(H100, wants)).changes
 
 

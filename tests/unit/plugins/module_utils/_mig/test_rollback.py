@@ -177,7 +177,8 @@ def test_read_back_must_match(a100):
 
     driver.before = steal
     outcome = run(driver, target(A100, "3g.20gb"))
-    assert re.search("does not match its plan after the writes: 3g.20gb at .:4 without compute instance", outcome.error)
+    wrong = "3g.20gb at .:4 without compute instance, planned with compute instance 3c"
+    assert re.search("does not match its plan after the writes: %s" % wrong, outcome.error)
     assert layout(a100) == []
     assert outcome.restored is True
 

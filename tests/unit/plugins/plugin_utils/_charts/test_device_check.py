@@ -163,3 +163,11 @@ def test_pods_are_removed_after_an_error(step: str) -> None:
     api.fails = step
     assert check(api).problems == ["the GPUs could not be checked with pods: Connection refused"]
     assert api.done[-1] == "absent" or step == "Pod"  # before there are any
+
+
+def test_pods_that_cannot_be_removed_hide_no_problem() -> None:
+    api = Api(mig("MIG-1"), "")
+    api.fails = "absent"
+    missing, failed = check(api).problems
+    assert missing == "a: 1 of 2 pods with nvidia.com/gpu have listed their devices"
+    assert failed == "the GPUs could not be checked with pods: Connection refused"

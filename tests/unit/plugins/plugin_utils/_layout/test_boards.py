@@ -108,7 +108,6 @@ def test_a_board_in_full() -> None:
     three = board.profiles[4]
     assert three[:7] == ("3g.40gb", 9, 2, 3, 40192, 42, 2)
     assert three.placements == (Placement(0, 4), Placement(4, 4))
-    assert (three.copy_engines, three.decoders, three.encoders, three.jpeg, three.ofa) == (3, 2, 0, 0, 0)
 
 
 def test_unknown_memory_is_derived_from_the_name() -> None:
