@@ -52,6 +52,8 @@ def public(kind: str) -> t.Set[str]:
 def test_the_documents_list_every_plugin_that_users_call() -> None:
     listed = set(re.findall(r"(?:module|filter|test) `(\w+)`", text_of(Path("docs/README.md"))))
     assert listed == public("modules") | public("filter") | public("test")
+    (row,) = re.findall(r"\n\| use modules and filters in your own playbooks \|.*", text_of(Path("README.md")))
+    assert set(re.findall(r"`(\w+)`", row)) == listed
 
 
 def test_the_action_group_has_the_modules_that_users_call_with_options() -> None:

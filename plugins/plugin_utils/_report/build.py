@@ -45,8 +45,8 @@ def _of_node(host: HostReport) -> tuple[HostReport, list[Problem]]:
         slices.of_host(host, None)
         return host, drift.of_host(host)
     except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
-        broken = HostReport("it returned something else than its GPUs and driver: %s" % cut(repr(error)))
-        return broken._replace(desired=host.desired, boards=host.boards), drift.of_host(broken)
+        text = "it returned something else than its GPUs and driver: %s" % cut(repr(error))
+        return HostReport(text, desired=host.desired, boards=host.boards), [Problem("failed", text), *host.problems]
 
 
 def cluster(

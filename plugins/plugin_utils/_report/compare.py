@@ -55,8 +55,8 @@ def _version(kind: str, before: str, after: str) -> list[Change]:
 
 
 def _key(problem: Problem) -> tuple[str, int | None, str]:
-    # ssh ends in different ways, and Ansible has words for each.
-    text = problem.text.split(": ")[0] if problem.kind == "unreachable" else problem.text
+    # ssh ends in different ways, and what a module that failed writes can have temporary paths.
+    text = problem.text.split(": ")[0] if problem.kind in ("unreachable", "failed") else problem.text
     return problem.kind, problem.gpu, text
 
 

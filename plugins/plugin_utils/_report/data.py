@@ -28,6 +28,8 @@ _COLLECTION = Path(__file__).resolve().parents[3]
 
 KINDS = (
     "unreachable",
+    "failed",
+    "variables",
     "unreadable",
     "duplicate",
     "service",
@@ -52,7 +54,7 @@ class Problem(t.NamedTuple):
 class HostReport(t.NamedTuple):
     """A host of the inventory."""
 
-    error: t.Optional[str] = None  # why it could not be read
+    error: t.Optional[str] = None  # why it, or its variables, could not be read
     facts: t.Optional[Data] = None  # of nvidia_driver_facts, in which each GPU also has its processes
     toolkit: t.Optional[Data] = None  # version, or the problem
     nodename: t.Optional[str] = None  # as the node reports it

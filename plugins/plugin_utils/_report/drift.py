@@ -25,11 +25,11 @@ from .data import HostReport, Problem
 
 
 def of_host(host: HostReport) -> list[Problem]:
-    """All problems of a host that do not need the cluster."""
+    """All problems of a host that do not need the cluster, after those of reading it."""
     if host.facts is None:
-        return [Problem("unreachable", host.error or "it was not read")]
+        return list(host.problems)
     return [
-        *([Problem("unreachable", host.error)] if host.error else []),
+        *host.problems,
         *_service(host),
         *_unreadable(host),
         *_boards(host),

@@ -16,7 +16,7 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._inventory.report import sentences
 from . import data
-from .data import HostReport
+from .data import HostReport, Problem
 
 # Versions that an inventory may set, and the variables of the roles.
 _REQUESTED = {
@@ -42,13 +42,13 @@ class Read(t.NamedTuple):
 def of_variables(name: str, variables: t.Mapping[str, t.Any], state: object) -> Read:
     """A host from its variables, which may be templates that fail, and the result of node_state."""
     state = state if isinstance(state, dict) else {"failed": True, "msg": _NOT_READ}
-    error, facts = _error(state, name), None
-    if error is None:
+    problems, facts = _problems(state, name), None
+    if not problems:
         try:
             facts = data.require_facts(state.get("nvidia"))
         except TypeError as why:
-            error = "it returned something else than its GPUs and driver: %s" % why
-    known = error is None
+            problems = [Problem("failed", "it returned something else than its GPUs and driver: %s" % why)]
+    known = not problems
     try:
         values = {
             each: variables[each] for each in (*cluster_nodes.VARIABLES, *_REQUESTED.values()) if each in variables
@@ -56,12 +56,12 @@ def of_variables(name: str, variables: t.Mapping[str, t.Any], state: object) -> 
         shown = {"nvidia": facts, "nodename": state.get("nodename") if known else ""}
         host = cluster_nodes.host_of(name, {**values, "ansible_facts": shown})
     except Exception as why:  # templates of the user can raise any error
-        problem = _UNREADABLE % str(why).strip().rstrip(".")
-        host, values, error = Host(name), {}, "%s; %s" % (error, problem) if error else problem
+        host, values = Host(name), {}
+        problems.append(Problem("variables", _UNREADABLE % str(why).strip().rstrip(".")))
     toolkit = state.get("toolkit")
     return Read(
         HostReport(
-            error=error,
+            error="; ".join(problem.text for problem in problems) or None,
             facts=facts,
             toolkit=toolkit if known and isinstance(toolkit, dict) else None,
             nodename=str(state.get("nodename") or "") if known else None,
@@ -69,17 +69,18 @@ def of_variables(name: str, variables: t.Mapping[str, t.Any], state: object) -> 
             desired=host.layout,
             boards=list(host.boards) or None,
             requested={key: str(values[each]) for key, each in _REQUESTED.items() if values.get(each)},
+            problems=problems,
         ),
         host,
     )
 
 
-def _error(state: Data, name: str) -> str | None:
+def _problems(state: Data, name: str) -> list[Problem]:
     if state.get("unreachable"):
-        return "it cannot be reached: %s" % _SSH.sub("", _one_line(state.get("msg")))
+        return [Problem("unreachable", "it cannot be reached: %s" % _SSH.sub("", _one_line(state.get("msg"))))]
     if state.get("failed") or "nvidia" not in state:
-        return "it cannot be read: %s" % "; ".join(map(_one_line, sentences([state], name)))
-    return None
+        return [Problem("failed", "it cannot be read: %s" % "; ".join(map(_one_line, sentences([state], name))))]
+    return []
 
 
 def _one_line(text: object) -> str:

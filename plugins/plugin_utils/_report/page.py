@@ -28,7 +28,9 @@ from .slices import Map, Slice
 _FOLDER = Path(__file__).parent
 # How the page calls the kinds of problems, and how grave they are, in this order.
 KINDS = {
-    "unreachable": ("cannot be read", "bad"),
+    "unreachable": ("cannot be reached", "bad"),
+    "failed": ("cannot be read", "bad"),
+    "variables": ("variables cannot be read", "bad"),
     "unreadable": ("GPU or driver cannot be read", "bad"),
     "duplicate": ("GPU of two hosts", "bad"),
     "boards": ("boards differ", "bad"),

@@ -26,7 +26,7 @@ class Slice(t.NamedTuple):
     profile: str
     start: int
     size: int
-    use: str  # busy: processes use it; idle; unknown: the processes cannot be read
+    use: str  # busy: processes use it; idle; unknown: the driver does not report whether processes use it
     uuids: t.Sequence[str] = ()
     compute_instances: t.Sequence[str] = ()  # profiles
     users: t.Sequence[str] = ()  # pods, or processes without a pod
@@ -46,6 +46,7 @@ class Map(t.NamedTuple):
     note: str = ""
     unreadable: bool = False
     pending: t.Optional[bool] = None  # the mode after a reset, if it differs
+    unplaced: t.Sequence[str] = ()  # with MIG on: processes on none of the instances, as the driver lists them
 
 
 def of_host(host: HostReport, cluster: ClusterReport | None) -> list[Map]:
@@ -83,9 +84,14 @@ def _map(gpu: Data, pods: t.Mapping[str, str]) -> Map:
         users = None if processes is None else [_user(each, pods) for each in processes]
         return out._replace(units=units, slices=[_slice(WHOLE, 0, units, users)])
     slices = [_instance(each, processes, pods) for each in mig["instances"]]
+    ids = [each["id"] for each in mig["instances"]]
+    unplaced = [_user(each, pods) for each in processes or () if each.get("gi_id") not in ids]
+    if unplaced:  # these may use any instance
+        slices = [each._replace(use=UNKNOWN) if each.use == IDLE else each for each in slices]
     ends = [each.start + each.size for each in slices]
     note = "" if slices else "MIG is on, without instances"
-    return out._replace(units=max([out.units, *ends]), slices=sorted(slices, key=lambda one: one.start), note=note)
+    slices.sort(key=lambda one: one.start)
+    return out._replace(units=max([out.units, *ends]), slices=slices, note=note, unplaced=unplaced)
 
 
 def _mode(mig: Data) -> str:

@@ -100,35 +100,42 @@ def test_two_hosts_that_report_the_same_gpu():
 
 
 @pytest.mark.parametrize(
-    ("result", "reason"),
+    ("result", "kind", "reason"),
     [
-        ({"unreachable": True, "msg": "Connection timed out\n"}, "it cannot be reached: Connection timed out"),
+        (
+            {"unreachable": True, "msg": "Connection timed out\n"},
+            "unreachable",
+            "it cannot be reached: Connection timed out",
+        ),
         (
             {
                 "unreachable": True,
                 "msg": 'Task failed: Data could not be sent to remote host "a". Make sure this host can be reached '
                 "over ssh: ssh: connect to host a port 22: Connection refused",
             },
+            "unreachable",
             "it cannot be reached: ssh: connect to host a port 22",
         ),
         (
             {"unreachable": True, "msg": "Task failed: Failed to connect to the host via ssh: ssh: connect to host a"},
+            "unreachable",
             "it cannot be reached: ssh: connect to host a",
         ),
         (
             {"unreachable": True, "msg": "Task failed: Data could not be sent to remote host 'a': Broken pipe"},
+            "unreachable",
             "it cannot be reached: Data could not be sent to remote host 'a': Broken pipe",
         ),
-        ({"failed": True, "msg": "Task failed: Module failed: no Python"}, "it cannot be read: no Python"),
-        ({"nvidia": {"gpus": "<b>"}}, "it returned something else than its GPUs"),
-        ("nonsense", "the run did not read it"),
-        (None, "the run did not read it"),
+        ({"failed": True, "msg": "Task failed: Module failed: no Python"}, "failed", "it cannot be read: no Python"),
+        ({"nvidia": {"gpus": "<b>"}}, "failed", "it returned something else than its GPUs"),
+        ("nonsense", "failed", "the run did not read it"),
+        (None, "failed", "the run did not read it"),
     ],
 )
-def test_a_host_that_cannot_be_read_has_the_reason_and_no_facts(result, reason):
+def test_a_host_that_cannot_be_read_has_the_reason_and_no_facts(result, kind, reason):
     host = report(hosts.of_variables("gpu1", {"nvidia_mig_layout": []}, result)).hosts["gpu1"]
     assert (host.facts, host.toolkit, host.drained) == (None, None, None)
-    assert [each.kind for each in host.problems] == ["unreachable"]
+    assert [each.kind for each in host.problems] == [kind]
     assert reason in str(host.error)
 
 
@@ -137,9 +144,15 @@ def test_variables_that_cannot_be_read_are_a_problem_of_the_host():
         def __getitem__(self, name):
             raise ValueError("'x' is undefined")
 
-    found = hosts.of_variables("gpu1", Variables(nvidia_mig_layout=1), state()).report
-    assert found.error == "its variables cannot be read: 'x' is undefined"
+    def read_host(result):
+        return report(hosts.of_variables("gpu1", Variables(nvidia_mig_layout=1), result)).hosts["gpu1"]
+
+    found, text = read_host(state()), "its variables cannot be read: 'x' is undefined"
     assert found.facts is not None
+    assert ([(each.kind, each.text) for each in found.problems], found.error) == ([("variables", text)], text)
+    lost = read_host({"unreachable": True, "msg": "timed out"})
+    assert [each.kind for each in lost.problems] == ["unreachable", "variables"]
+    assert lost.error == "it cannot be reached: timed out; %s" % text
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,18 @@ def test_pods_are_named_where_they_are_known():
     assert "should advertise nvidia.com/mig-1g.10gb: 2, nvidia.com/mig-3g.40gb: 1" in text
 
 
+@pytest.mark.parametrize("gi_id", [None, 99], ids=["no instance", "an instance that the GPU lacks"])
+def test_a_process_on_an_unknown_instance_leaves_no_instance_idle(gi_id):
+    fleet = report(read("gpu1", state(gpu(0, *INSTANCES, processes=[process(7, 2), process(8, gi_id, "train")]))))
+    ((found,),) = maps(fleet).values()
+    assert [(each.profile, each.use) for each in found.slices] == [
+        ("1g.10gb", "unknown"),
+        ("1g.10gb", "unknown"),
+        ("3g.40gb", "busy"),
+    ]
+    assert "processes on an unknown instance: train (PID 8)" in shown(fleet).text
+
+
 def test_a_cluster_that_cannot_be_read_says_so():
     text = shown(report(read(), cluster=ClusterReport(error="Connection refused"))).text
     assert "The cluster cannot be read: Connection refused" in text
@@ -390,8 +402,10 @@ def test_use_is_shown_by_marks_and_not_by_colour_alone():
     assert "\u25cf 3g.40gb" in text and "\u25cb 1g.10gb" in text
 
 
-def test_all_kinds_of_problems_have_a_name():
+def test_all_kinds_of_problems_have_a_name_and_are_documented():
     assert set(page.KINDS) == set(data.KINDS)
+    documented = re.findall(r"(?m)^\| ([^|]+) \| `(\w+)` \|", Path("docs/report.md").read_text())
+    assert documented == [(name, kind) for kind, (name, _severity) in page.KINDS.items()]
 
 
 # --- Files ------------------------------------------------------------------------------------------------------------
