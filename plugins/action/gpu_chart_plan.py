@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import typing as t
 
@@ -78,10 +77,11 @@ class ActionModule(ClusterAction):
             return Cluster(nodes={"msg": str(error)})
         cluster = inputs.cluster_of(objects, found)
         reviews = permissions.access_reviews(inputs.required_permissions(installation, cluster))
-        with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
-            answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
-            return cluster._replace(reviews=answer["result"]["results"])
-        return cluster
+        try:
+            reviewed = self._api.call("kubernetes.core.k8s", resource_definition=reviews)["result"]
+        except Unreadable as error:  # the plan warns of it
+            reviewed = {"msg": str(error)}
+        return cluster._replace(reviews=reviewed)
 
     def _archive(self, name: str) -> bytes:
         with open(self._find_needle("files", name), "rb") as file:

@@ -19,9 +19,10 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         reviews = permissions.access_reviews(permissions.drain_permissions())
+        warning = ""
         try:
-            answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
-            problem = permissions.denial(answer["result"]["results"], permissions.BIND)
+            reviewed = self._api.call("kubernetes.core.k8s", resource_definition=reviews)["result"]
+            problem, warning = permissions.denial(reviewed, permissions.BIND), permissions.unchecked(reviewed)
         except Unreadable as error:
             problem = unreachable({"msg": str(error)}, self._arguments["may_be_missing"], self._on_controller)
-        return {"problems": [problem] if problem else []}
+        return {"problems": [problem] if problem else [], **({"warnings": [warning]} if warning else {})}

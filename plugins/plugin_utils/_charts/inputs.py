@@ -19,7 +19,7 @@ _NOTHING: Data = {"resources": []}
 
 
 class Cluster(t.NamedTuple):
-    """The results of reading the cluster. A result with ``msg`` and without ``resources`` failed."""
+    """The results of reading the cluster. A result with ``msg`` failed."""
 
     nodes: Data
     daemonsets: Data = _NOTHING
@@ -30,7 +30,7 @@ class Cluster(t.NamedTuple):
     plugins: Data = _NOTHING  # the pods of the device plugin
     runtime_class: Data = _NOTHING
     namespace: Data = _NOTHING
-    reviews: t.Sequence[Data] = ()
+    reviews: Data = {"results": []}  # of the permissions
 
     @property
     def is_readable(self) -> bool:

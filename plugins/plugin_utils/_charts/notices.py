@@ -13,6 +13,7 @@ import typing as t
 
 from ...module_utils._common.data import Data
 from .._cluster import nodes as cluster_nodes
+from .._cluster import permissions
 from .._cluster.nodes import Host, name_of
 from .._layout import sharing as layout_sharing
 from . import plugin_sharing, releases
@@ -39,6 +40,7 @@ def chart_notices(
     return [
         *_newer_release(installation),
         *_uncompared(installation),
+        *filter(None, [permissions.unchecked(cluster.reviews)]),
         *filter(None, (cluster_nodes.unshared(host, strategy) for host in hosts.values())),
         *_undocumented(installation, nodes.values()),
         *installation.chart.warnings(values, cluster.daemonsets["resources"]),

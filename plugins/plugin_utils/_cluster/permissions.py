@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from ...module_utils._common.data import Data
+from . import responses
 
 _FILE = Path(__file__).with_name("cluster_roles.yml")
 _VERIFY, _CHARTS = "gpufleet-verify", "gpufleet-charts"
@@ -54,23 +55,33 @@ def access_reviews(permissions: t.Iterable[Data]) -> list[Data]:
     return [{**kind, "spec": {"resourceAttributes": each}} for each in permissions]
 
 
-def denial(answers: t.Iterable[Data], remedy: str) -> str:
-    """Which permissions the user lacks; empty if none. Reviews that the API did not evaluate are ignored."""
-    missing = ", ".join(_denied(answers))
+def denial(reviewed: Data, remedy: str) -> str:
+    """Which permissions the user lacks; empty if none. ``reviewed`` has the ``results`` of the reviews, or ``msg``."""
+    missing = _with(False, reviewed)
     return "the user of the kubeconfig is not allowed to %s: %s" % (missing, remedy) if missing else ""
 
 
-def _denied(answers: t.Iterable[Data]) -> list[str]:
-    out = []
-    for answer in answers:
-        result = answer.get("result") or {}
-        if (result.get("status") or {}).get("allowed", True):
-            continue
-        required = result["spec"]["resourceAttributes"]
-        what = "/".join(filter(None, [required["resource"], required.get("subresource"), required.get("name")]))
-        where = " in the namespace %s" % required["namespace"] if required.get("namespace") else ""
-        out.append("%s %s%s" % (required["verb"], what, where))
-    return out
+def unchecked(reviewed: Data) -> str:
+    """A warning about permissions that could not be checked; empty if there are none."""
+    unknown = _with(None, reviewed)
+    reason = responses.message(reviewed) if "msg" in reviewed else unknown and "the API did not evaluate " + unknown
+    text = (
+        "the permissions of the user of the kubeconfig could not be checked, and a run fails where one is missing: %s"
+    )
+    return text % reason if reason else ""
+
+
+def _with(allowed: bool | None, reviewed: Data) -> str:
+    """The permissions whose reviews have this result; None: the API did not evaluate them."""
+    found = [each["result"] for each in reviewed.get("results", ())]
+    return ", ".join(map(_named, (each for each in found if (each.get("status") or {}).get("allowed") is allowed)))
+
+
+def _named(review: Data) -> str:
+    required = review["spec"]["resourceAttributes"]
+    what = "/".join(filter(None, [required["resource"], required.get("subresource"), required.get("name")]))
+    where = " in the namespace %s" % required["namespace"] if required.get("namespace") else ""
+    return "%s %s%s" % (required["verb"], what, where)
 
 
 def _attributes(role: str, namespace: str) -> list[Data]:

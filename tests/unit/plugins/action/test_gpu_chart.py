@@ -32,7 +32,7 @@ def plan(
     nodes: t.Optional[t.Sequence[str]] = None,
     failed: t.Sequence[Data] = (),
     helm_controller: bool = False,
-    allowed: bool = True,
+    allowed: bool | None = True,  # None: the API does not accept reviews
     **variables: t.Any,
 ) -> Data:
     names = [each["inventory_hostname"] for each in hosts]
@@ -40,6 +40,8 @@ def plan(
 
     def execute(module_name: str, module_args: Data, **_others: t.Any) -> Data:
         if module_name == "kubernetes.core.k8s":
+            if allowed is None:
+                return {"failed": True, "msg": "Reason: Forbidden"}
             status = {"allowed": allowed}
             return {
                 "result": {
@@ -107,6 +109,13 @@ def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None
 def test_all_permissions_are_reviewed() -> None:
     (problem,) = plan([host("a", gpu_operator_version="v26.7.0")], allowed=False)["problems"]["a"]
     assert "create namespaces, patch namespaces, get nodes, patch nodes, create runtimeclasses" in problem
+
+
+def test_a_warning_if_permissions_cannot_be_reviewed() -> None:
+    hosts = [host("a", gpu_operator_version="v26.7.0")]
+    (warning,) = plan(hosts, allowed=None)["warnings"]
+    assert "could not be checked" in warning and warning.endswith("Reason: Forbidden")
+    assert "warnings" not in plan(hosts)
 
 
 def test_names_of_nodes() -> None:

@@ -17,12 +17,16 @@ Data = t.Dict[str, t.Any]
 AWAY = {"failed": True, "msg": "Connection refused"}
 
 
-def problems(answer: t.Callable[[Data], Data], **arguments: t.Any) -> t.List[str]:
+def run(answer: t.Callable[[Data], Data], **arguments: t.Any) -> Data:
     found = action(gpu_cluster_permissions, "gpu_cluster_permissions", arguments)
     found._execute_module = lambda module_name, module_args, task_vars: answer(module_args)
     result: Data = found.run(task_vars={})
     assert not result["changed"]
-    return t.cast("t.List[str]", result["problems"])
+    return result
+
+
+def problems(answer: t.Callable[[Data], Data], **arguments: t.Any) -> t.List[str]:
+    return t.cast("t.List[str]", run(answer, **arguments)["problems"])
 
 
 def reviewed(*denied: str) -> t.Callable[[Data], Data]:
@@ -43,6 +47,14 @@ def test_the_permissions_to_drain() -> None:
     assert problems(reviewed()) == []
     (problem,) = problems(reviewed("patch", "create"))  # nodes are not created
     assert problem.startswith("the user of the kubeconfig is not allowed to patch nodes: bind the ClusterRoles")
+
+
+def test_permissions_that_the_api_does_not_evaluate() -> None:
+    result = run(
+        lambda arguments: {"result": {"results": [{"result": each} for each in arguments["resource_definition"]]}}
+    )
+    assert result["problems"] == [] and "the API did not evaluate get nodes" in result["warnings"][0]
+    assert "warnings" not in run(reviewed())
 
 
 @pytest.mark.parametrize(("may_be_missing", "count"), [(False, 1), (True, 0)])

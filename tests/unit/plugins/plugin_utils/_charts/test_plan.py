@@ -248,16 +248,30 @@ def review(verb: str, resource: str, allowed: t.Optional[bool]) -> Data:
 
 
 def test_missing_permissions() -> None:
-    reviews = [
-        review("create", "namespaces", False),
-        review("patch", "nodes", True),
-        review("a", "b", None),
-        {"msg": "x"},
-    ]
+    reviews = {"results": [review("create", "namespaces", False), review("patch", "nodes", True)]}
     (problem,) = problems(plan(cluster={"reviews": reviews}))
     assert problem.startswith("the user of the kubeconfig is not allowed to create namespaces: use one with")
     (problem,) = problems(plan(cluster={"reviews": reviews, "helm_charts": {"resources": [], "api_found": True}}))
     assert problem.endswith("bind the ClusterRoles of the collection, which docs/security.md describes")
+
+
+@pytest.mark.parametrize(
+    ("reviews", "reason"),
+    [
+        (
+            {"results": [review("patch", "nodes", None), review("get", "nodes", True)]},
+            "the API did not evaluate patch nodes",
+        ),
+        ({"msg": "Forbidden"}, "Forbidden"),
+    ],
+)
+def test_permissions_that_cannot_be_checked_are_a_warning(reviews: Data, reason: str) -> None:
+    found = plan(cluster={"reviews": reviews})
+    assert built(found)
+    assert found.warnings == [
+        "the permissions of the user of the kubeconfig could not be checked, and a run fails where one is missing: "
+        + reason
+    ]
 
 
 def test_what_verify_reports() -> None:
