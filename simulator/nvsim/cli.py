@@ -127,7 +127,7 @@ def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
 
 def run_create(options: argparse.Namespace) -> int:
     # Only this command needs PyYAML.
-    from .description import Wish, describe, find, load, load_boards, load_products
+    from .description import RequestedGpu, describe, find, load, load_boards, load_products
     from .recording import mig_uuids, read, restore
 
     boards, products = load_boards(), load_products()["products"]
@@ -141,7 +141,7 @@ def run_create(options: argparse.Namespace) -> int:
         node = Node(options.directory)
         node.create(
             describe(
-                [gpu.wish for gpu in log.gpus],
+                [gpu.requested for gpu in log.gpus],
                 options.driver or log.driver,
                 options.cuda or log.cuda,
                 options.activation,
@@ -155,23 +155,23 @@ def run_create(options: argparse.Namespace) -> int:
     if options.recorded:
         recorded = load(pathlib.Path(options.recorded))
         uuids = uuids or list(recorded)
-    wishes = []
+    requested = []
     for text in options.board or ["A100-80GB"]:
         name, _colon, count = (
             text.rpartition(":") if ":" in text else (text, "", str(1 if options.gpus is None else options.gpus))
         )
         if not count.isdigit():
             raise NodeError("--board must be NAME or NAME:COUNT, not %s" % text)
-        wishes += [Wish(find(name, boards, products))] * int(count)
-    wishes = [
-        wish._replace(
+        requested += [RequestedGpu(find(name, boards, products))] * int(count)
+    requested = [
+        gpu._replace(
             uuid=uuids[index] if index < len(uuids) else None,
             bus_id=options.bus_id[index] if index < len(options.bus_id) else None,
         )
-        for index, wish in enumerate(wishes)
+        for index, gpu in enumerate(requested)
     ]
     Node(options.directory).create(
-        describe(wishes, options.driver, options.cuda, options.activation, options.quirk, recorded, options.seed)
+        describe(requested, options.driver, options.cuda, options.activation, options.quirk, recorded, options.seed)
     )
     return 0
 

@@ -138,8 +138,8 @@ def by_branch(table: t.Mapping[int, t.Any], number: int) -> t.Any:
     return table[max([known for known in table if known <= number], default=min(table))]
 
 
-class Wish(t.NamedTuple):
-    """One requested GPU of a node."""
+class RequestedGpu(t.NamedTuple):
+    """A GPU that a node is to have. What is None is derived from the product."""
 
     product: str  # key
     uuid: t.Optional[str] = None
@@ -184,7 +184,7 @@ def hexadecimal(digits: str) -> str:
 
 
 def describe(
-    wishes: t.Sequence[Wish],
+    requested: t.Sequence[RequestedGpu],
     driver: t.Optional[str] = None,
     cuda: t.Optional[str] = None,
     activation: str = "auto",
@@ -193,14 +193,14 @@ def describe(
     seed: str = "0",
 ) -> str:
     """Return the description from which the library creates a node (see src/describe.c)."""
-    if len(wishes) > MOST:
-        raise NodeError("a node has at most %d GPUs, not %d" % (MOST, len(wishes)))
+    if len(requested) > MOST:
+        raise NodeError("a node has at most %d GPUs, not %d" % (MOST, len(requested)))
     boards, data = load_boards(), load_products()
     products = data["products"]
     blackwell = any(
-        boards[products[wish.product]["board"]]["architecture"] == "blackwell"
-        for wish in wishes
-        if "board" in products[wish.product]
+        boards[products[gpu.product]["board"]]["architecture"] == "blackwell"
+        for gpu in requested
+        if "board" in products[gpu.product]
     )
     driver = driver or data["drivers"]["default_blackwell" if blackwell else "default"]
     number = branch(driver)
@@ -215,26 +215,26 @@ def describe(
         "quirks %d" % sum(1 << QUIRKS.index(quirk) for quirk in quirks),
         "gi_profile_count %d" % profile_count,
     ]
-    for index, wish in enumerate(wishes):
-        product = products[wish.product]
+    for index, gpu in enumerate(requested):
+        product = products[gpu.product]
         board = boards[product["board"]] if "board" in product else None
         architecture = board["architecture"] if board else product["architecture"]
-        domain, bus, device = place(index, wish.bus_id)
-        identity = wish.uuid or gpu_uuid(index, seed)
+        domain, bus, device = place(index, gpu.bus_id)
+        identity = gpu.uuid or gpu_uuid(index, seed)
         lines += [
             "gpu",
             "name %s" % product["name"],
-            "board %s" % (board["model"] if board else wish.product),
+            "board %s" % (board["model"] if board else gpu.product),
             "uuid %s" % identity,
             "minor %d" % index,
-            "serial %s" % (wish.serial or 1560000000000 + index),
-            "part_number %s" % (wish.part_number or product["part_number"]),
-            "vbios %s" % (wish.vbios or product["vbios"]),
+            "serial %s" % (gpu.serial or 1560000000000 + index),
+            "part_number %s" % (gpu.part_number or product["part_number"]),
+            "vbios %s" % (gpu.vbios or product["vbios"]),
             "pci_domain %d" % domain,
             "pci_bus %d" % bus,
             "pci_device %d" % device,
-            "pci_device_id %s" % hexadecimal(wish.pci or product["pci"]),
-            "pci_subsystem_id %s" % hexadecimal(wish.subsystem or product["subsystem"]),
+            "pci_device_id %s" % hexadecimal(gpu.pci or product["pci"]),
+            "pci_subsystem_id %s" % hexadecimal(gpu.subsystem or product["subsystem"]),
             "architecture %d" % ARCHITECTURES[architecture],
             "capability_major %s" % product["capability"].split(".")[0],
             "capability_minor %s" % product["capability"].split(".")[1],

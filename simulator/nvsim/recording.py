@@ -12,7 +12,7 @@ import pathlib
 import typing as t
 import xml.etree.ElementTree as ET
 
-from .description import Wish, find, load_boards, load_products
+from .description import RequestedGpu, find, load_boards, load_products
 from .library import Node, NodeError, library
 
 
@@ -26,7 +26,7 @@ class MigDevice(t.NamedTuple):
 
 
 class Gpu(t.NamedTuple):
-    wish: Wish
+    requested: RequestedGpu
     mode: bool
     devices: t.Sequence[MigDevice]
 
@@ -84,7 +84,7 @@ def read_gpu(gpu: ET.Element) -> Gpu:
         )
         for device in gpu.findall("mig_devices/mig_device")
     ]
-    wish = Wish(
+    requested = RequestedGpu(
         find(name, load_boards(), load_products()["products"]),
         uuid=uuid,
         bus_id=text(gpu, "pci/pci_bus_id") or gpu.get("id"),
@@ -94,13 +94,15 @@ def read_gpu(gpu: ET.Element) -> Gpu:
         pci=text(gpu, "pci/pci_device_id"),
         subsystem=text(gpu, "pci/pci_sub_system_id"),
     )
-    return Gpu(wish, text(gpu, "mig_mode/current_mig") == "Enabled", devices)
+    return Gpu(requested, text(gpu, "mig_mode/current_mig") == "Enabled", devices)
 
 
 def mig_uuids(recording: Recording) -> t.Dict[str, t.Dict[str, str]]:
     """Return recorded UUIDs of MIG devices, by GPU and "GI/CI"."""
     return {
-        str(gpu.wish.uuid): {"%d/%d" % (device.gi, device.ci): device.uuid for device in gpu.devices if device.uuid}
+        str(gpu.requested.uuid): {
+            "%d/%d" % (device.gi, device.ci): device.uuid for device in gpu.devices if device.uuid
+        }
         for gpu in recording.gpus
     }
 

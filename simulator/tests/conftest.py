@@ -58,9 +58,9 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[t.Ca
 
     def make(*boards: str, mig: bool = True, **options: t.Any) -> Session:
         known, products = description.load_boards(), description.load_products()["products"]
-        wishes = [description.Wish(description.find(board, known, products)) for board in boards]
+        requested = [description.RequestedGpu(description.find(board, known, products)) for board in boards]
         node = Node(tmp_path / ("node%d" % len(initialised)))
-        node.create(description.describe(wishes, **options))
+        node.create(description.describe(requested, **options))
         monkeypatch.setenv("NVSIM_STATE", str(node.state))
         monkeypatch.setenv("NVSIM_UID", "0")
         nv.nvmlInit()

@@ -112,8 +112,8 @@ class Walk:
             else:
                 assert code == nv.NVML_ERROR_INSUFFICIENT_RESOURCES, (state, place)
         for profile_id in self.rules.profile_ids:
-            told = nv.nvmlDeviceGetGpuInstanceRemainingCapacity(self.device, profile_id)
-            assert told == self.rules.capacity(state, profile_id), (state, profile_id)
+            reported = nv.nvmlDeviceGetGpuInstanceRemainingCapacity(self.device, profile_id)
+            assert reported == self.rules.capacity(state, profile_id), (state, profile_id)
         ids = [nv.nvmlGpuInstanceGetInfo(handle).id for handle in self.handles.values()]
         assert len(ids) == len(set(ids)), state
 

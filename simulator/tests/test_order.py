@@ -75,7 +75,7 @@ def test_recorded_uuids(simulate: Simulate) -> None:
     session = simulate("A100-80GB")
     session.node.create(
         description.describe(
-            [description.Wish(description.find("A100-80GB", boards, products), uuid)], recorded=recorded
+            [description.RequestedGpu(description.find("A100-80GB", boards, products), uuid)], recorded=recorded
         )
     )
     nv.nvmlDeviceSetMigMode(session.handle(), 1)

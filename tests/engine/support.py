@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import mod
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "simulator"))
 
-from nvsim.description import Wish, describe
+from nvsim.description import RequestedGpu, describe
 from nvsim.library import Node, NodeError, library
 
 SMI_VERSIONS = ("535.261.03", "550.163.01")
@@ -151,7 +151,7 @@ def template(
     need_simulator()
     name = "-".join(str(part) for part in (driver, activation, abs(hash((products, layouts, quirks)))))
     node = Simulated(directory / "templates" / name)
-    node.create(describe([Wish(product) for product in products], driver, None, "auto", quirks))
+    node.create(describe([RequestedGpu(product) for product in products], driver, None, "auto", quirks))
     nvml = node.nvml()
     nvml.open()
     try:
@@ -160,9 +160,9 @@ def template(
     finally:
         nvml.close()
     if activation != "auto":
-        retold = describe([Wish(product) for product in products], driver, None, activation, quirks)
+        described = describe([RequestedGpu(product) for product in products], driver, None, activation, quirks)
         assert not any(layout.mode for layout in layouts), "only nodes with the mode off"
-        node.create(retold)
+        node.create(described)
     return node
 
 
@@ -211,12 +211,12 @@ def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tu
         driver.close()
 
 
-def essence(gpu: Gpu) -> t.Tuple[t.Any, ...]:
+def mode_and_instances(gpu: Gpu) -> t.Tuple[t.Any, ...]:
     """Return all state of a GPU that a user could lose, including UUIDs."""
     return gpu.mode_current, gpu.mode_pending, gpu.instances
 
 
-def holds(gpu: Gpu, layout: Layout) -> bool:
+def matches(gpu: Gpu, layout: Layout) -> bool:
     """Return whether the GPU matches the layout, without the engine's own comparison."""
     if bool(gpu.mode_current) != layout.mode or gpu.mode_current != gpu.mode_pending:
         return False

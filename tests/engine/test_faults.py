@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gp
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.rollback import differences
 
 from .header import ALLOWED, WRITES, codes_of
-from .support import Simulated, essence, holds, run
+from .support import Simulated, matches, mode_and_instances, run
 from .transitions import BY_NAME, TRANSITIONS, Transition
 
 
@@ -62,7 +62,7 @@ def calls_of(node: Simulated, drivers: Drivers, transition: Transition) -> t.Lis
     node.trace(False)
     assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
     calls = [call["function"] for call in node.calls() if call["function"].startswith("nvml")]
-    assert all(holds(gpu, layout) for gpu, layout in zip(node.read(), transition.desired))
+    assert all(matches(gpu, layout) for gpu, layout in zip(node.read(), transition.desired))
     return calls
 
 
@@ -103,11 +103,11 @@ def problems(
     after = case.read()
     if fault.passes and not outcomes:
         yield "refused: %s" % said
-    if not outcomes and [essence(gpu) for gpu in after] != [essence(gpu) for gpu in before]:
+    if not outcomes and [mode_and_instances(gpu) for gpu in after] != [mode_and_instances(gpu) for gpu in before]:
         yield "changed although it was refused: %s" % said
     for outcome, was, now, layout in zip(outcomes, before, after, transition.desired):
-        reached = holds(now, layout)
-        same = essence(was) == essence(now)
+        reached = matches(now, layout)
+        same = mode_and_instances(was) == mode_and_instances(now)
         if outcome.error is None and not reached and not pending:
             yield "no error, but the GPU does not match the layout: %s" % (now.instances,)
         if fault.passes and (outcome.error is not None or not reached):
@@ -122,12 +122,12 @@ def problems(
             yield "the error reports a loss that did not occur: %s" % outcome.error
         if outcome.restored and not same:
             yield "reported as restored, but the state differs: %s" % (now.instances,)
-    if [essence(gpu) for gpu in after] == [essence(gpu) for gpu in before]:
+    if [mode_and_instances(gpu) for gpu in after] == [mode_and_instances(gpu) for gpu in before]:
         return  # a run without faults from this state is known to reach the target
     for outcome in run(drivers(case), transition.desired, transition.reset):
         if outcome.error is not None or outcome.reset_required or outcome.reboot_required:
             yield "the second run failed: %s %s" % (outcome.error, outcome.notice)
-    if not all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.desired)):
+    if not all(matches(gpu, layout) for gpu, layout in zip(case.read(), transition.desired)):
         yield "the second run did not reach the target"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 
-from .support import Simulated, holds, run
+from .support import Simulated, matches, run
 from .transitions import BY_NAME, PAIR, TRANSITIONS, Transition
 
 _SMI_WRITES = {"-mig", "-cgi", "-dgi", "-cci", "-dci", "--gpu-reset"}
@@ -48,7 +48,7 @@ def kill_everywhere(
         case.read()  # the node's state is valid after a kill
         for outcome in run(again(case), transition.desired, transition.reset):
             assert outcome.error is None and not outcome.reset_required, (nth, outcome.error, outcome.notice)
-        assert all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.desired)), nth
+        assert all(matches(gpu, layout) for gpu, layout in zip(case.read(), transition.desired)), nth
         if not killed:
             return nth - 1
         nth += 1

@@ -29,8 +29,8 @@ FULL = {
 }
 
 
-def as_smi_tells(gpu):
-    """Data that nvidia-smi does not report: numbers of constants; in old versions, profiles while the mode is off."""
+def as_smi_reports(gpu):
+    """The GPU as nvidia-smi reports it: without the numbers of constants."""
     profiles = tuple(profile._replace(constant=-1) for profile in gpu.board.profiles)
     return gpu._replace(board=gpu.board._replace(profiles=profiles))
 
@@ -69,7 +69,7 @@ def test_both_backends_read_the_same_gpus(templates, cases, both, version, produ
     nvml, smi = both(node, version)
     assert nvml.count() == smi.count() == 2
     for index in range(2):
-        assert as_smi_tells(nvml.read(index)) == smi.read(index)
+        assert as_smi_reports(nvml.read(index)) == smi.read(index)
         assert nvml.identify(index) == smi.identify(index)
     assert nvml.read(0).processes
     assert len(nvml.read(0).instances) == len(FULL[product].instances)
@@ -81,10 +81,10 @@ def test_both_backends_read_the_same_gpus(templates, cases, both, version, produ
 def test_without_mig_mode_only_profiles_differ(templates, cases, both, version):
     node = template(templates, ("A100-SXM4-40GB",), (OFF,), version).copy(cases / "node")
     nvml, smi = both(node, version)
-    told, by_smi = as_smi_tells(nvml.read(0)), smi.read(0)
+    by_nvml, by_smi = as_smi_reports(nvml.read(0)), smi.read(0)
     if not by_smi.profiles_known:
-        told = told._replace(board=Board(told.name, (), 0, 0, 0), profiles_known=False)
-    assert told == by_smi
+        by_nvml = by_nvml._replace(board=Board(by_nvml.name, (), 0, 0, 0), profiles_known=False)
+    assert by_nvml == by_smi
 
 
 def test_pending_modes_read_the_same(templates, cases, both, version):

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import De
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 
 from . import support
-from .support import SMI_VERSIONS, essence, gi, on, run, template
+from .support import SMI_VERSIONS, gi, mode_and_instances, on, run, template
 
 LAYOUT = on(gi("1g.20gb", 2), gi("1g.20gb", 4))
 
@@ -75,7 +75,7 @@ def test_a_busy_one_is_never_recreated(node, driver):
     node.attach(os.getpid(), 0, before.instances[0].id, 0, memory_mib=64)
     with pytest.raises(BusyError, match=r"compute instance 0 \(1c.1g.20gb\)"):
         run(driver, [LAYOUT])
-    assert essence(node.read()[0]) == essence(before)
+    assert mode_and_instances(node.read()[0]) == mode_and_instances(before)
 
 
 def test_a_layout_can_request_it(node, driver):
@@ -98,4 +98,4 @@ def test_a_failure_restores_the_small_one(node):
     node.fault("nvmlGpuInstanceCreateComputeInstance", 1, codes.NO_PERMISSION)
     (outcome,) = run(node.nvml(), [LAYOUT])
     assert outcome.error is not None and outcome.restored
-    assert [essence(gpu) for gpu in node.read()] == [essence(gpu) for gpu in before]
+    assert [mode_and_instances(gpu) for gpu in node.read()] == [mode_and_instances(gpu) for gpu in before]

@@ -44,8 +44,10 @@ def rehearse(job: Data) -> Data:
     if not hasattr(ctypes.CDLL("libnvidia-ml.so.1"), "nvsim_create"):
         raise SystemExit("the NVML library that programs find is not the simulator's, so nothing was run")
     try:
-        wishes = [description.Wish(_product(gpu["names"]), gpu["uuid"], gpu["bus_id"]) for gpu in job["gpus"]]
-        described = description.describe(wishes, job["driver"], activation=job["activation"], seed=job["seed"])
+        requested = [
+            description.RequestedGpu(_product(gpu["names"]), gpu["uuid"], gpu["bus_id"]) for gpu in job["gpus"]
+        ]
+        described = description.describe(requested, job["driver"], activation=job["activation"], seed=job["seed"])
     except library.NodeError as error:
         return {"unknown": str(error)}
     node = library.Node(job["folder"])

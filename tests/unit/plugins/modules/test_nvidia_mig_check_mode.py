@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.modules.nvidia_mig_sup
 def states(draw):
     """A GPU with a mode that may be pending, instances, clients that are listed, and a driver that may wait for a reset."""
     board = draw(st.sampled_from([A100, H100]))
-    gpu = FakeGpu(board=board, mode=draw(st.booleans()), tells_profiles=draw(st.booleans()))
+    gpu = FakeGpu(board=board, mode=draw(st.booleans()), lists_profiles=draw(st.booleans()))
     small, _two, large = (board.profiles[position].name for position in range(3))
     if gpu.current:
         for name, start in draw(

@@ -107,7 +107,7 @@ def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
 
 
 def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node):
-    silent, other = FakeGpu(mode=False, tells_profiles=False), FakeGpu(index=1, mode=False, tells_profiles=False)
+    silent, other = FakeGpu(mode=False, lists_profiles=False), FakeGpu(index=1, mode=False, lists_profiles=False)
     plain = FakeGpu(index=2)
     plain.add("1g.5gb", 0)
     driver = node(silent, other, plain)
@@ -124,7 +124,7 @@ def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node)
 
 
 def test_a_mode_that_cannot_be_restored_after_a_refusal_is_reported(node):
-    gpu = FakeGpu(mode=False, tells_profiles=False)
+    gpu = FakeGpu(mode=False, lists_profiles=False)
     driver = node(gpu)
     driver.fail[("set_mode", 1)] = codes.NO_PERMISSION
     result = driver.run(on({"4g.20gb": 1, "1g.5gb": 4}))
@@ -135,7 +135,7 @@ def test_a_mode_that_cannot_be_restored_after_a_refusal_is_reported(node):
 
 
 def test_a_failure_after_a_mode_first_plan_restores_the_mode_too(node):
-    gpu = FakeGpu(mode=False, tells_profiles=False)
+    gpu = FakeGpu(mode=False, lists_profiles=False)
     driver = node(gpu)
     driver.always["create_compute_instance"] = codes.UNKNOWN
     result = driver.run(on(MIXED))
@@ -145,7 +145,7 @@ def test_a_failure_after_a_mode_first_plan_restores_the_mode_too(node):
 
 
 def test_profiles_known_only_with_mig_on_are_planned_then(node):
-    gpu = FakeGpu(mode=False, tells_profiles=False)
+    gpu = FakeGpu(mode=False, lists_profiles=False)
     driver = node(gpu)
     checked = driver.run(on(MIXED), check=True)
     assert checked["gpus"][0]["mode_first"] is True
@@ -158,7 +158,7 @@ def test_profiles_known_only_with_mig_on_are_planned_then(node):
 
 
 def test_a_layout_that_is_refused_only_with_mig_on_is_rolled_back(node):
-    gpu = FakeGpu(mode=False, tells_profiles=False)
+    gpu = FakeGpu(mode=False, lists_profiles=False)
     result = node(gpu).run(on({"3g.40gb": 1}))
     assert result["failed"] is True
     assert "3g.40gb" in result["msg"]

@@ -69,15 +69,15 @@ def profile(board, name, slices=None):
 class FakeGpu:
     """One GPU. ``activation`` is the result of a mode change that needs a reset: 0 if it is applied at once."""
 
-    def __init__(self, index=0, board=A100, mode=True, resetless=None, activation=0, tells_profiles=True):
+    def __init__(self, index=0, board=A100, mode=True, resetless=None, activation=0, lists_profiles=True):
         self.index = index
         self.uuid = "GPU-00000000-0000-0000-0000-%012d" % index
         self.board = board
         self.current = self.pending = mode
         self.resetless = board is H100 if resetless is None else resetless
         self.activation = activation
-        self.tells_profiles = tells_profiles  # also while the mode is off
-        self.tells_ci_places = True
+        self.lists_profiles = lists_profiles  # also while the mode is off
+        self.lists_ci_places = True
         self.reset_error = None
         self.instances = {}  # id -> [profile, placement, {ci id: (profile id, slices, multiprocessors, placement)}]
         self.processes = []
@@ -187,7 +187,7 @@ class FakeGpu:
         self.current = self.pending
 
     def snapshot(self):
-        known = self.current or self.tells_profiles
+        known = self.current or self.lists_profiles
         return Gpu(
             index=self.index,
             uuid=self.uuid,
@@ -241,7 +241,7 @@ class FakeGpu:
         return self.instances[gi_id]
 
     def _places(self, starts, size):
-        return tuple((start, size) for start in starts) if self.tells_ci_places else ()
+        return tuple((start, size) for start in starts) if self.lists_ci_places else ()
 
     def _plain(self):
         return self.board.profiles[0].multiprocessors

@@ -71,7 +71,7 @@ def test_several_one_slice_instances_get_a_kind_that_fits_together():
 
 
 def test_compute_instances_without_known_placements_are_left_to_the_driver(a100):
-    a100.tells_ci_places = False
+    a100.lists_ci_places = False
     run(FakeBackend(a100), target(A100, ("4g.20gb", (2, 1, 1))))
     assert layout(a100) == [("4g.20gb", 0, (1, 1, 2))]
 

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.conv
 
 
 def test_a_gpu_with_late_profiles_is_planned_again_after_the_mode_is_on():
-    gpu = off(tells_profiles=False)
+    gpu = off(lists_profiles=False)
     outcome = run(FakeBackend(gpu), target(A100, "3g.20gb"))
     assert outcome.error is None
     assert [name for name, _start, _cis in layout(gpu)] == ["3g.20gb"]
@@ -41,7 +41,7 @@ def test_a_gpu_with_late_profiles_is_planned_again_after_the_mode_is_on():
 
 @pytest.mark.parametrize("board", [A100, H100])
 def test_if_the_late_plan_refuses_the_mode_is_restored(board):
-    gpu = off(board, tells_profiles=False)
+    gpu = off(board, lists_profiles=False)
 
     def refuse(_now):
         raise InfeasibleError("too much")
@@ -54,7 +54,7 @@ def test_if_the_late_plan_refuses_the_mode_is_restored(board):
 
 
 def test_a_process_that_keeps_the_mode_on_does_not_hide_that_the_late_plan_refuses():
-    gpu = off(H100, tells_profiles=False)
+    gpu = off(H100, lists_profiles=False)
 
     def refuse(_now):
         raise InfeasibleError("too much")
@@ -69,7 +69,7 @@ def test_a_process_that_keeps_the_mode_on_does_not_hide_that_the_late_plan_refus
 
 
 def test_a_process_that_keeps_the_mode_on_does_not_hide_a_failure_or_the_other_gpus():
-    gpus = [off(H100, index=index, tells_profiles=False) for index in range(2)]
+    gpus = [off(H100, index=index, lists_profiles=False) for index in range(2)]
 
     def refuse(_profile_id, _place):
         gpus[1].use(pid=5)
@@ -87,7 +87,7 @@ def test_a_process_that_keeps_the_mode_on_does_not_hide_a_failure_or_the_other_g
 
 
 def test_a_late_plan_may_wait_for_a_reset():
-    gpu = off(tells_profiles=False, activation=codes.RESET_REQUIRED)
+    gpu = off(lists_profiles=False, activation=codes.RESET_REQUIRED)
     desired = target(A100, "3g.20gb")
     first = run(FakeBackend(gpu), desired)
     assert first.reset_required and first.error is None
