@@ -59,7 +59,8 @@ def _service(host: HostReport) -> list[Problem]:
 
 
 def _unreadable(host: HostReport) -> list[Problem]:
-    driver = (host.facts or {})["driver"].get("problem")
+    has_none = host.gpus == [] and not host.boards  # such as a server of a cluster
+    driver = None if has_none else (host.facts or {})["driver"].get("problem")
     found = [Problem("unreadable", "the driver cannot be used: %s" % _sentence(driver))] if driver else []
     if host.gpus is None and not driver:
         found.append(Problem("unreadable", "neither the driver nor the PCI bus can be read"))

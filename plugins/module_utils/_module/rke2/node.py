@@ -30,6 +30,8 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 
+_REGISTER = ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent on it, or rke2-server on a server"
+
 
 class Taint(t.NamedTuple):
     key: str
@@ -45,8 +47,10 @@ def run(module: AnsibleModule) -> None:
     def kubectl(*arguments: str) -> str:
         rc, out, err = module.run_command([*access, *arguments])
         if rc != 0:
+            remedy = _REGISTER if "not found" in err else ""
             module.fail_json(
-                msg="The labels and taints of the node %s cannot be changed: %s" % (given["name"], err.strip()),
+                msg="The labels and taints of the node %s cannot be changed: %s%s"
+                % (given["name"], err.strip(), remedy),
             )
         return t.cast(str, out)
 

@@ -78,6 +78,10 @@ def test_gpus_that_cannot_be_read_are_no_differences():
     only("unreadable", "00000000:48:00.0 is on the PCI bus, but the driver", state(gpu(0, *INSTANCES), unlisted))
     driver = {"version": None, "source": None, "problem": "libnvidia-ml.so.1: LIBRARY_NOT_FOUND"}
     only("unreadable", "the driver cannot be used: .*LIBRARY", state(nvidia={"driver": driver, "gpus": None}))
+    without = {"driver": driver, "gpus": []}  # such as a server of a cluster
+    assert problems(state(nvidia=without)) == []
+    kinds = [each.kind for each in problems(state(nvidia=without), gpu_node_boards=["A100-80GB"])]
+    assert kinds == ["unreadable", "boards"]
 
 
 def test_a_gpu_of_an_unknown_board_is_not_compared():
