@@ -38,4 +38,4 @@ class ActionModule(ClusterAction):
             "devices": [each._asdict() for each in checked.devices],
             "problems": compare.problems_by_host(planned, variables["ansible_play_hosts"], problems),
         }
-        return {**result, **({"warnings": [checked.unchecked]} if checked.unchecked else {})}
+        return {**result, **({"warnings": checked.unchecked} if checked.unchecked else {})}

@@ -268,7 +268,7 @@ obstacles:
   returned: if O(state=verified)
   type: list
   elements: str
-settled:
+up_to_date:
   description:
     - Whether O(state=present) would change nothing, neither packages, pin and holds nor the record, if the role's package
       source is unchanged.

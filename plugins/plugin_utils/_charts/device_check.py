@@ -32,7 +32,7 @@ class Checked:
 
     devices: list[PodDevice] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
-    unchecked: str = ""  # a warning
+    unchecked: list[str] = dataclasses.field(default_factory=list)  # warnings
 
 
 def check_devices(
@@ -76,15 +76,18 @@ def _run(
         _remove(api, options.namespace, selector)
 
 
-def _unchecked(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> str:
-    """A warning about devices that pods use; empty if there are none."""
+def _unchecked(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> list[str]:
+    """Warnings about nodes whose devices are unknown, and about devices that pods use."""
+    unknown = sorted(node for node, each in expected.items() if each.resources is None)
+    text = "the GPUs of node %s were not checked with pods, because the resources that it should advertise are unknown"
+    out = [text % node for node in unknown]
     left = sum(sum((each.resources or {}).values()) for each in expected.values())
     left -= sum(job["spec"]["completions"] for job in jobs)
     if not left:
-        return ""
+        return out
     others = any(device_jobs.LABEL in labels_of(pod) for pod in pods)
     why = "pods, also of another or interrupted check," if others else "pods"
-    return "%d GPUs or MIG devices were not checked, because %s use them" % (left, why)
+    return [*out, "%d GPUs or MIG devices were not checked, because %s use them" % (left, why)]
 
 
 def _wait(

@@ -64,7 +64,9 @@ def drain(guard: NodeGuard, host: Host, options: DrainOptions) -> Drained:
         try:
             _Drain(guard, host, options, result).perform(reading, known)
         except (_Failed, Unreadable) as error:
-            raise _Failed("%s. %s" % (error, _undone(guard, reading.node, known, options.check_mode))) from None
+            raise _Failed(
+                "%s. %s" % (error, _return_to_service(guard, reading.node, known, options.check_mode))
+            ) from None
     except (_Failed, Unreadable, ValueError) as error:
         result.problem = "%s: %s" % (host.name, error)
     return result
@@ -215,8 +217,8 @@ def _running(reading: Reading) -> list[str]:
     return ["pod " + str(pod) for pod in operands.pods_of_paused(*reading)]
 
 
-def _undone(guard: NodeGuard, node: Data, known: Record | None, check_mode: bool) -> str:
-    """Return the node to service unless its GPUs may have been changed. A sentence without a full stop."""
+def _return_to_service(guard: NodeGuard, node: Data, known: Record | None, check_mode: bool) -> str:
+    """Uncordon the node unless its GPUs may have been changed; a sentence on the result, without a full stop."""
     name = name_of(node)
     if known is not None and known.drained:
         return (

@@ -150,8 +150,9 @@ def unready(
 class Expectation(t.NamedTuple):
     """What a node advertises when its device plugin has started."""
 
-    # None if its layout or sharing is not applied yet, or if the strategy is unknown.
+    # None if its layout or sharing is not applied yet, or if they are unknown.
     resources: t.Optional[t.Mapping[str, int]] = None
+    unknown: str = ""  # why the resources are unknown
     unsupported: str = ""  # why the device plugin exits instead: its strategy does not support the layout
 
 
@@ -159,9 +160,13 @@ def expectation(host: Host, node: Data, pods: t.Sequence[Data], layout_applied: 
     """What the node of a host should advertise. ``layout_applied`` is whether the host has its layout, if it owns MIG."""
     known = plugin_strategy(node, pods)
     try:
-        if not known or not _is_applied(host, node, layout_applied):
+        if not _is_applied(host, node, layout_applied):
             return Expectation()
-        cluster_nodes.expected_resources(host._replace(sharing=None), known)
+        if not known:
+            has_plugin = readiness.allocatable(node) or any(map(_is_plugin, pods))
+            return Expectation(unknown="the MIG strategy of its device plugin is unknown" if has_plugin else "")
+        if cluster_nodes.expected_resources(host._replace(sharing=None), known) is None:
+            return Expectation(unknown="the GPUs of the host are unknown")
         shared = plugin_configs.host_as_shared(host, node, pods)
         return Expectation(cluster_nodes.expected_resources(shared, known) if shared else None)
     except StrategyError as error:

@@ -28,6 +28,7 @@ _WITHOUT_GPUS = (
     "%s: the device plugin does not start with the MIG strategy that it has now (%s). Its node is in service without GPUs "
     "until the role gpu_operator or device_plugin has changed the strategy, which site.yml and mig.yml do at their end"
 )
+_UNCOMPARED = "%s: its node returned to service, but what it advertises was not compared with the layout, because %s"
 
 
 class ReturnOptions(t.NamedTuple):
@@ -126,13 +127,15 @@ class _Return:
         return node
 
     def _uncordon(self, node: Data, first: Reading | None, known: Record | None, former: list[Data]) -> None:
-        unsupported = ""
+        expected = operands.Expectation()
         if self.options.wait:
             last = self._until_ready(node, first, former)
-            node, unsupported = last.node, self._expectation(last).unsupported
+            node, expected = last.node, self._expectation(last)
         node = self.guard.change(node, record.uncordon)
-        if unsupported:
-            self.result.warnings.append(_WITHOUT_GPUS % (self.host.name, unsupported))
+        if expected.unknown:
+            self.result.warnings.append(_UNCOMPARED % (self.host.name, expected.unknown))
+        if expected.unsupported:
+            self.result.warnings.append(_WITHOUT_GPUS % (self.host.name, expected.unsupported))
         elif self.options.wait and self.options.wait_for_pods and known is not None:
             self._wait_for_pods(node, known.workloads)
 

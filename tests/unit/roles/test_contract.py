@@ -185,10 +185,24 @@ def used() -> t.Set[t.Tuple[str, str]]:
     return set(found)
 
 
-def test_every_entry_point_that_others_use_is_documented() -> None:
-    specified = {
+def specified() -> t.Set[t.Tuple[str, str]]:
+    """The entry points that are documented, and the roles that have them."""
+    return {
         (role.name, entry)
         for role in ROLES
         for entry in yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
     }
-    assert len(used()) > 15 and used() - specified == set()
+
+
+def test_every_entry_point_that_others_use_is_documented() -> None:
+    assert len(used()) > 15 and used() - specified() == set()
+
+
+@pytest.mark.parametrize("role", ROLES[:-1], ids=NAMES[:-1])
+def test_the_readme_names_the_entry_points(role: Path) -> None:
+    """Others than main and plan, which is internal. After the words "entry points", no names that do not exist."""
+    text = (role / "README.md").read_text()
+    own = {entry for name, entry in specified() if name == role.name}
+    listed = re.findall(r"ntry points? (`\w+`(?:,? (?:and )?`\w+`)*)(?! of )", text)
+    assert own - {"main", "plan"} <= set(re.findall(r"`(\w+)`", text))
+    assert {name for names in listed for name in re.findall(r"\w+(?=`)", names)} <= own

@@ -26,7 +26,7 @@ def settled_packages(node: NodePackages) -> t.List[Package]:
     return node.manager.packages()
 
 
-def is_settled(node: NodePackages, packages: t.Sequence[Package], now: Status) -> bool:
+def is_up_to_date(node: NodePackages, packages: t.Sequence[Package], now: Status) -> bool:
     """Whether an installation would change nothing, not even the record, if the role's package source is unchanged."""
     if choice.needs_offers(now, node.desired):
         return False

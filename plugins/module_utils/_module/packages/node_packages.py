@@ -154,7 +154,7 @@ def verified(node: NodePackages) -> Data:
         "problems": ["%s. Run site.yml --tags %s" % (problem, tag) for problem in problems] + damaged,
         "differences": differences,
         "obstacles": _obstacles(node, packages, damaged),
-        "settled": not damaged and installation.is_settled(node, packages, now),
+        "up_to_date": not damaged and installation.is_up_to_date(node, packages, now),
     }
     return results.result(node, packages, packages, False, version=now.version, **found)
 

@@ -42,7 +42,7 @@ PLAN = ChartPlan(
 CHANGE = DrainedChange([], [], [], {"b": EXPECTED}, ["its layout has not been applied"])
 READY, NOT_YET = node("a", {"nvidia.com/gpu": "7"}), node("a")
 UNREADY = "a: advertises no GPUs, should advertise nvidia.com/gpu: 7"
-CHECKED = Checked([PodDevice("a", "nvidia.com/gpu", "MIG-1")], ["a device is missing"], "1 GPU was not checked")
+CHECKED = Checked([PodDevice("a", "nvidia.com/gpu", "MIG-1")], ["a device is missing"], ["1 GPU was not checked"])
 
 
 class Run:

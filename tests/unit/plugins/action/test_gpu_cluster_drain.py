@@ -290,6 +290,19 @@ def test_a_device_plugin_whose_strategy_a_later_role_changes(
     assert cluster.now == drained  # without waiting
 
 
+def test_a_node_whose_resources_cannot_be_compared(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node())
+    assert cluster.node
+    del cluster.node["metadata"]["labels"]["nvidia.com/mig.strategy"]
+    cluster.started["spec"]["containers"][0]["env"] = [{"name": "CONFIG_FILE", "value": "/config.yaml"}]
+    run(gpu_cluster_drain, cluster)
+    (warning,) = run(gpu_cluster_return, cluster)["warnings"]
+    assert warning.endswith(
+        "was not compared with the layout, because the MIG strategy of its device plugin is unknown"
+    )
+    assert not cluster.node["spec"]["unschedulable"]
+
+
 def test_after_a_failed_change_only_the_operator_resumes(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node())
     run(gpu_cluster_drain, cluster)

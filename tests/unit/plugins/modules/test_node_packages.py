@@ -155,9 +155,9 @@ def test_a_module_that_dkms_has_not_built_is_a_change(debian):
     given = {**DRIVER, "manager": "dnf", "hold": False, "dkms": True}
     results = [run(node_packages.main, check, **given) for check in (True, False, True, False)]
     assert [result["changed"] for result in results] == [True, True, False, False]
-    assert run(node_packages.main, **given, state="verified")["settled"]
+    assert run(node_packages.main, **given, state="verified")["up_to_date"]
     debian.built = ""
-    assert not run(node_packages.main, **given, state="verified")["settled"]
+    assert not run(node_packages.main, **given, state="verified")["up_to_date"]
     assert debian.built == ""
 
 

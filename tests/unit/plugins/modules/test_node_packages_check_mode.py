@@ -77,14 +77,14 @@ def test_verified_reads_only(debian, driver):
         lambda _debian: record.update("nvidia_driver", {"version": "580.105.08"}, {}),
     ],
 )
-def test_settled_until_an_installation_would_repair_something(debian, driver, damage):
-    assert not driver(state="verified")["settled"]
+def test_up_to_date_until_an_installation_would_repair_something(debian, driver, damage):
+    assert not driver(state="verified")["up_to_date"]
     driver()
-    assert driver(state="verified")["settled"]
+    assert driver(state="verified")["up_to_date"]
     damage(debian)
-    assert not driver(state="verified")["settled"]
+    assert not driver(state="verified")["up_to_date"]
     assert "failed" not in driver()
-    assert driver(state="verified")["settled"]
+    assert driver(state="verified")["up_to_date"]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_settled_until_an_installation_would_repair_something(debian, driver, da
         {"minimum_version": "580.200"},  # refused, although all packages are installed
     ],
 )
-def test_not_settled_with_other_values(driver, given):
+def test_not_up_to_date_with_other_values(driver, given):
     driver()
-    assert not driver(state="verified", **given)["settled"]
+    assert not driver(state="verified", **given)["up_to_date"]
 
 
 @pytest.mark.parametrize("manager, found", [("apt", True), ("dnf", False)])

@@ -83,8 +83,10 @@ class Api:
         return [each for each in self.pods if wanted.items() <= each["metadata"]["labels"].items()]
 
 
-def check(api: Api, options: JobOptions = OPTIONS, show: t.Callable[[str], object] = str) -> Checked:
-    expected = {"a": ExpectedNode({"nvidia.com/gpu": 2})}
+def check(
+    api: Api, options: JobOptions = OPTIONS, show: t.Callable[[str], object] = str, **others: ExpectedNode
+) -> Checked:
+    expected = {"a": ExpectedNode({"nvidia.com/gpu": 2}), **others}
     return device_check.check_devices(t.cast(t.Any, api), expected, options, show)
 
 
@@ -95,7 +97,7 @@ def mig(uuid: str) -> str:
 def test_each_device_is_checked_and_the_pods_are_removed(clock: t.List[float]) -> None:
     api = Api(mig("MIG-1"), mig("MIG-2"))
     result = check(api)
-    assert result.problems == [] and result.unchecked == ""
+    assert result.problems == [] and result.unchecked == []
     assert [each.uuid for each in result.devices] == ["MIG-1", "MIG-2"]
     assert (api.done[-1], api.pods, clock[0]) == ("absent", [], 100.0)
 
@@ -153,8 +155,16 @@ def test_devices_in_use_are_not_checked() -> None:
     api.others = [pod("user", "a")]
     api.others[0]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
     result = check(api)
-    assert result.unchecked == "2 GPUs or MIG devices were not checked, because pods use them"
+    assert result.unchecked == ["2 GPUs or MIG devices were not checked, because pods use them"]
     assert result.problems == [] and "create" not in api.done
+
+
+def test_a_warning_about_nodes_whose_resources_are_unknown() -> None:
+    result = check(Api(mig("MIG-1"), mig("MIG-2")), b=ExpectedNode(None))
+    assert len(result.devices) == 2 and result.problems == []
+    assert result.unchecked == [
+        "the GPUs of node b were not checked with pods, because the resources that it should advertise are unknown"
+    ]
 
 
 @pytest.mark.parametrize("step", ["create", "Node", "Pod"])

@@ -151,6 +151,25 @@ def test_what_a_node_should_advertise(
     assert operands.expectation(HOST, shown, [], applied) == operands.Expectation(resources)
 
 
+@pytest.mark.parametrize(
+    ("host", "strategy", "resources", "plugins", "unknown"),
+    [
+        (HOST, "", {"nvidia.com/gpu": "7"}, [], "the MIG strategy of its device plugin is unknown"),
+        (HOST, "", {}, [plugin("x")], "the MIG strategy of its device plugin is unknown"),
+        (HOST, "", {}, [], ""),  # no device plugin
+        (HOST._replace(gpus=None), "mixed", {}, [], "the GPUs of the host are unknown"),
+        (HOST._replace(gpus=[]), "mixed", {}, [], ""),
+    ],
+)
+def test_what_a_node_should_advertise_may_be_unknown(
+    host: Host, strategy: str, resources: Data, plugins: t.List[Data], unknown: str
+) -> None:
+    for each in plugins:
+        each["spec"]["containers"][0]["env"] = [{"name": "CONFIG_FILE", "value": "/config.yaml"}]
+    shown = node("a", resources, **({"nvidia.com/mig.strategy": strategy} if strategy else {}))
+    assert operands.expectation(host, shown, plugins, True).unknown == unknown
+
+
 def test_a_strategy_that_does_not_support_the_layout() -> None:
     two = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 1}}]
     shown = node("a", **{"nvidia.com/mig.strategy": "single"})
