@@ -190,7 +190,8 @@ def present(node: NodePackages) -> Data:
         node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
         packages = node.manager.packages()
     now = node.status(packages)
-    if choice.is_downgrade(now, node.desired):
+    downgrade = choice.is_downgrade(now, node.desired)
+    if downgrade:
         node.warn(choice.package_differences(now, node.desired)[0])
     offers = installation.refreshed_offers(node, now)
     if offers is None:
@@ -200,6 +201,8 @@ def present(node: NodePackages) -> Data:
     if chosen.install:
         transaction.refuse_foreign_holds(node, packages, now, holds.VersionTarget(chosen.version))
         chosen, simulation = transaction.simulated(node, chosen)
+        if simulation.downgraded and not downgrade:
+            node.warn(results.downgrade(packages, chosen, simulation))
     former, pin = node.manager.pinned(), transaction.pin(node, chosen.version)
     if node.check:
         return results.preview(node, before, now, chosen, former != pin, simulation)
