@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import typing as t
 
 from ..._common.data import Data
@@ -61,6 +62,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 LOCK = exclusive.PACKAGES
+_URL = re.compile("https?://|file:/")
 
 
 def run(module: AnsibleModule) -> None:
@@ -110,13 +112,17 @@ def _read_record(node: NodePackages) -> t.List[str]:
 
 
 def _obstacles(node: NodePackages, packages: t.Sequence[Package], damaged: t.List[str]) -> t.List[str]:
-    """What would block an installation: package sources that apt refuses, a damaged record, or else foreign holds."""
+    """What would block an installation: unusable package sources, a damaged record, or else foreign holds."""
     sentence = (
         "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
         "file, or the package that it belongs to (dpkg --search)"
     )
     own = node.repository
-    sources = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    scheme = (
+        "%s_repository_url gives the package source %s: set it to a URL that begins with https://, http:// or file:/"
+    )
+    sources = [scheme % (node.desired.role, own.url)] if own.url and not _URL.match(own.url) else []
+    sources += [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
     return sources + (damaged or _hold_problems(node, packages))
 
 
