@@ -134,15 +134,24 @@ def test_secrets_are_not_shown(site: Site) -> None:
 # --- What is rejected before a change ---------------------------------------------------------------------------------
 
 
+def named(name: str) -> t.Dict[str, t.Any]:
+    """A managed cluster."""
+    return {"name": name, "path": "inventories/managed/hosts", "credentials": ["GPU cluster"]}
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [
         ({"awx_layout_file": "x"}, "Unknown settings: awx_layout_file."),
         ({"awx_project_url": ""}, "Set awx_project_url."),
         ({"awx_image": ""}, "Set awx_image."),
+        ({"awx_image": None}, "Set awx_image."),
         ({"awx_layouts_file": ""}, "Set awx_layouts_file."),
         ({"awx_credentials": [{"nme": "GPU nodes", "credential_type": "Machine"}]}, "needs name and credential_type"),
         ({"awx_managed_clusters": [{"name": "GPU cluster"}]}, "needs name, path and credentials"),
+        ({"awx_managed_clusters": "prod"}, "awx_credentials and awx_managed_clusters are lists."),
+        ({"awx_managed_clusters": [named("GPU nodes")]}, "GPU nodes of awx_managed_clusters is also the name"),
+        ({"awx_managed_clusters": [named("GPU nodes, mig")]}, "GPU nodes, mig of awx_managed_clusters is also the"),
         ({"awx_node_credentials": ["GPU node"]}, "AWX has no GPU node in credentials."),
         ({"awx_instances": ["gpu-runner"]}, "AWX has no gpu-runner in instances."),
         ({"awx_credentials": [{"name": "GPU nodes", "credential_type": "SSH"}]}, "AWX has no SSH in credential_types."),

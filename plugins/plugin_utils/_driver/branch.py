@@ -16,7 +16,7 @@ from .._common.refusal import Problems, Refusal
 from .sources import DriverRequest, source_remedy
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
-_VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
+_VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?", re.ASCII)
 
 
 def select_branch(request: DriverRequest) -> Data:
@@ -43,7 +43,7 @@ def select_branch(request: DriverRequest) -> Data:
 def _requested(request: DriverRequest) -> str:
     requested, version = str(request.settings["branch"]), request.settings["version"]
     if requested == "auto":
-        requested = version.split(".")[0] if _VERSION.match(version) else request.source["default_branch"]
+        requested = version.split(".")[0] if _VERSION.fullmatch(version) else request.source["default_branch"]
     if not (requested.isascii() and requested.isdigit()) or int(requested) < _OLDEST_BRANCH:
         raise Refusal(
             "nvidia_driver_branch is %r; set it to auto or to a number from %d on" % (requested, _OLDEST_BRANCH)
@@ -88,7 +88,7 @@ def _check_series(request: DriverRequest, requested: str, branch: Data) -> None:
 
 def _check_version(request: DriverRequest, requested: str, branch: Data) -> None:
     version = request.settings["version"]
-    if version and not _VERSION.match(version):
+    if version and not _VERSION.fullmatch(version):
         raise Refusal(
             "nvidia_driver_version is %r; it must be a driver version such as 580.126.20, without the "
             "package's revision" % version

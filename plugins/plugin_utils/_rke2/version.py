@@ -13,7 +13,7 @@ import typing as t
 
 # The oldest supported minor version.
 OLDEST = (1, 31)
-_VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-(alpha|beta|rc)\.?(\d+))?\+rke2r(\d+)")
+_VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-(alpha|beta|rc)\.?(\d+))?\+rke2r(\d+)", re.ASCII)
 _FINAL = "~"  # sorts after the names of pre-releases
 
 

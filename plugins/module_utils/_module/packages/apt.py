@@ -18,7 +18,7 @@ import typing as t
 
 from ..common import files
 from . import causes
-from .choice import Desired, Package
+from .choice import Desired, Package, order
 from .holds import Blocking, VersionTarget
 from .manager import CommandError, Manager, Output, Simulation
 
@@ -120,17 +120,16 @@ class Apt(Manager):
         elif preference != self.pinned():
             files.write(self.pin_file, preference, 0o644)
 
-    def simulate(
-        self, specifications: t.Sequence[str], downgrade: bool = False, pin: t.Optional[bytes] = None
-    ) -> Simulation:
+    def simulate(self, specifications: t.Sequence[str], pin: t.Optional[bytes] = None) -> Simulation:
         """What ``install`` would do with this pin, if there were no holds. Changes nothing."""
-        output = self._simulated([*self._install(downgrade), *specifications], pin)
+        output = self._simulated([*self._install(downgrade=True), *specifications], pin)
         # Without the installed version in brackets, the package is new. Some are removed and installed again.
-        rows = re.findall(r"(?m)^Inst (\S+) (\[\S+\] )?\(([^\s)]+)", output.stdout)
+        rows = re.findall(r"(?m)^Inst (\S+) (?:\[(\S+)\] )?\(([^\s)]+)", output.stdout)
         changed = [(name, version) for name, _installed, version in rows]
         new = [name for name, installed, _version in rows if not installed]
         removed = [name for name in _REMOVED.findall(output.stdout) if name not in dict(changed)]
-        return Simulation(output.status == 0, new, removed, output.text, changed)
+        downgraded = [name for name, installed, version in rows if installed and order(version) < order(installed)]
+        return Simulation(output.status == 0, new, removed, output.text, changed, downgraded)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool, own_holds: t.Sequence[str]) -> None:
         """The role's holds do not block it, and those of packages that stay are set again."""

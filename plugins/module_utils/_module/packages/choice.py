@@ -105,12 +105,12 @@ class Status(t.NamedTuple):
 class Choice(t.NamedTuple):
     version: t.Optional[str]
     install: t.List[str]  # in the package manager's syntax; empty if there is nothing to do
-    downgrade: bool
     optional: t.List[str]  # installed with these if their dependencies can be satisfied
 
 
-def numbers(version: str) -> t.Tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
+def order(version: str) -> t.Tuple[int, ...]:
+    """The key that sorts versions. As for the package managers, X~rc1 comes before X."""
+    return (*(-1 if part == "~" else int(part) for part in re.findall(r"\d+|~", version)), 0)
 
 
 def package_status(packages: t.Sequence[Package], desired: Desired) -> Status:
@@ -152,7 +152,7 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
     voters = [each for each in packages if desired.shares_version(each.name)]
     voters = [each for each in voters if each.name in desired.packages] or voters
     labels = [label for label in (desired.label(each.version) for each in voters) if _NUMBERS.match(label)]
-    return max(labels, key=lambda label: (labels.count(label), numbers(label)), default=None)
+    return max(labels, key=lambda label: (labels.count(label), order(label)), default=None)
 
 
 def package_differences(now: Status, desired: Desired) -> t.List[str]:
@@ -195,8 +195,8 @@ def needs_other_version(now: Status, desired: Desired) -> bool:
 
 def is_downgrade(now: Status, desired: Desired) -> bool:
     """Whether the requested version or branch is older than the installed one."""
-    requested = numbers(desired.version or desired.branch)
-    return needs_other_version(now, desired) and requested < numbers(str(now.version))[: len(requested)]
+    have = str(now.version) if desired.version else str(now.version).split(".")[0]
+    return needs_other_version(now, desired) and order(desired.version or desired.branch) < order(have)
 
 
 def needs_offers(now: Status, desired: Desired) -> bool:
@@ -222,7 +222,7 @@ def choose_packages(
     problems = _minimum_problems(version, desired)
     kernel = _later_kernels(packages, offers, desired, desired.upgrade or version != now.version)
     if not (problems or now.incomplete or kernel or version != now.version):
-        return Choice(version, [], False, [])
+        return Choice(version, [], [])
     if desired.headers in now.missing and not offers.get(desired.headers):
         problems.append(
             "the node's package sources offer no %s, which the module for the running kernel is built with: upgrade the "
@@ -251,7 +251,7 @@ def choose_packages(
     if problems:
         raise Refusal("; ".join(problems))
     optional = [name for name in desired.optional_packages if offers.get(name)]
-    return Choice(version, install, is_downgrade(now, desired), optional)
+    return Choice(version, install, optional)
 
 
 def select_version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
@@ -260,7 +260,7 @@ def select_version(now: Status, offers: Offers, desired: Desired) -> t.Optional[
         return kept
     newest, have = _newest(offers, desired), now.version
     # An upgrade never installs an older version.
-    return have if have and desired.in_branch(have) and numbers(have) >= numbers(newest) else newest
+    return have if have and desired.in_branch(have) and order(have) >= order(newest) else newest
 
 
 def _newest(offers: Offers, desired: Desired) -> str:
@@ -274,7 +274,7 @@ def _newest(offers: Offers, desired: Desired) -> str:
             fitting = set(filter(desired.in_branch, labels))
             common = fitting if common is None else common & fitting
     if common:
-        return max(common, key=numbers)
+        return max(common, key=order)
     raise Refusal(
         "the package sources of the node offer no %s of branch %s in one version: %s. Check %s_branch, %s_source and the "
         "node's package sources (on Debian the components contrib, non-free and non-free-firmware)"
@@ -293,7 +293,7 @@ def _labels(versions: t.Sequence[str], desired: Desired) -> t.List[str]:
 
 
 def _minimum_problems(version: t.Optional[str], desired: Desired) -> t.List[str]:
-    if not (version and desired.minimum_version and numbers(version) < numbers(desired.minimum_version)):
+    if not (version and desired.minimum_version and order(version) < order(desired.minimum_version)):
         return []
     return [
         "%s needs %s %s or later, and %s would be installed; set %s_branch or %s_version"

@@ -73,9 +73,7 @@ class Dnf(Manager):
                         found[each].append(version)
         return found
 
-    def simulate(
-        self, specifications: t.Sequence[str], downgrade: bool = False, pin: t.Optional[bytes] = None
-    ) -> Simulation:
+    def simulate(self, specifications: t.Sequence[str], pin: t.Optional[bytes] = None) -> Simulation:
         output = self._commands.attempt([*_DNF, "--assumeno", *self._install, *specifications])
         rows = transaction(output.stdout)
         return Simulation(
@@ -84,6 +82,7 @@ class Dnf(Manager):
             removed=[name for action, name, _version in rows if action == "Removing"],
             output=output.text,
             changed=[(name, version) for action, name, version in rows if action != "Removing"],
+            downgraded=[name for action, name, _version in rows if action == "Downgrading"],
         )
 
     def install(self, specifications: t.Sequence[str], downgrade: bool, own_holds: t.Sequence[str]) -> None:

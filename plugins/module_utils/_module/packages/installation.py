@@ -96,7 +96,7 @@ def install(
     dependencies = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": dependencies} if dependencies else {"installed": new})
     try:
-        node.manager.install(chosen.install, chosen.downgrade, node.active_holds())
+        node.manager.install(chosen.install, bool(simulation.downgraded), node.active_holds())
     except CommandError:
         installed = node.manager.packages()
         node.update_record({"installed": sorted(all_names(installed).intersection(node.record["installed"]))}, {})

@@ -109,6 +109,7 @@ class Simulation(t.NamedTuple):
     removed: t.List[str]  # names of packages that would be removed
     output: str
     changed: t.Sequence[t.Tuple[str, str]] = ()  # names and versions, of dnf VERSION-RELEASE.ARCHITECTURE, installed
+    downgraded: t.Collection[str] = ()  # names of those whose installed version is later
 
 
 class Manager:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import typing as t
 
 from ..._common.data import Data
@@ -61,6 +62,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 LOCK = exclusive.PACKAGES
+_URL = re.compile("https?://|file:/")
 
 
 def run(module: AnsibleModule) -> None:
@@ -110,13 +112,17 @@ def _read_record(node: NodePackages) -> t.List[str]:
 
 
 def _obstacles(node: NodePackages, packages: t.Sequence[Package], damaged: t.List[str]) -> t.List[str]:
-    """What would block an installation: package sources that apt refuses, a damaged record, or else foreign holds."""
+    """What would block an installation: unusable package sources, a damaged record, or else foreign holds."""
     sentence = (
         "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
         "file, or the package that it belongs to (dpkg --search)"
     )
     own = node.repository
-    sources = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    scheme = (
+        "%s_repository_url gives the package source %s: set it to a URL that begins with https://, http:// or file:/"
+    )
+    sources = [scheme % (node.desired.role, own.url)] if own.url and not _URL.match(own.url) else []
+    sources += [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
     return sources + (damaged or _hold_problems(node, packages))
 
 
@@ -190,7 +196,8 @@ def present(node: NodePackages) -> Data:
         node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
         packages = node.manager.packages()
     now = node.status(packages)
-    if choice.is_downgrade(now, node.desired):
+    downgrade = choice.is_downgrade(now, node.desired)
+    if downgrade:
         node.warn(choice.package_differences(now, node.desired)[0])
     offers = installation.refreshed_offers(node, now)
     if offers is None:
@@ -200,6 +207,8 @@ def present(node: NodePackages) -> Data:
     if chosen.install:
         transaction.refuse_foreign_holds(node, packages, now, holds.VersionTarget(chosen.version))
         chosen, simulation = transaction.simulated(node, chosen)
+        if simulation.downgraded and not downgrade:
+            node.warn(results.downgrade(packages, chosen, simulation))
     former, pin = node.manager.pinned(), transaction.pin(node, chosen.version)
     if node.check:
         return results.preview(node, before, now, chosen, former != pin, simulation)

@@ -35,6 +35,14 @@ def preview_without_offers(node: NodePackages, before: t.Sequence[Package], now:
     return result(node, before, before, True, version=desired.version or None, msg=text + ".", install=names)
 
 
+def downgrade(packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> str:
+    """The warning about single packages that are later than the version of most."""
+    names = {name.split(":")[0] for name in simulation.downgraded}  # apt may append :ARCHITECTURE
+    newer = ["%s %s" % (each.name, each.version) for each in packages if each.name in names]
+    requested = chosen.version or ", ".join(chosen.install)
+    return "%s is installed, and %s is requested, which is a downgrade" % (", ".join(newer), requested)
+
+
 def preview(
     node: NodePackages,
     before: t.Sequence[Package],

@@ -42,7 +42,7 @@ def simulated(node: NodePackages, chosen: Choice) -> t.Tuple[Choice, Simulation]
 
 
 def _checked(node: NodePackages, chosen: Choice) -> Simulation:
-    simulation = node.manager.simulate(chosen.install, chosen.downgrade, pin(node, chosen.version))
+    simulation = node.manager.simulate(chosen.install, pin(node, chosen.version))
     if not simulation.possible:
         raise CommandError(simulation.output)
     _refuse_foreign_changes(node, chosen, simulation)

@@ -33,7 +33,7 @@ OLDEST = (1, 18, 1)
 
 
 def version_problems(version: str) -> t.List[str]:
-    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(-\d+)?", version)
+    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(-\d+)?", version, re.ASCII)
     if match and tuple(int(part) for part in match.groups()[:3]) >= OLDEST:
         return []
     return [

@@ -68,9 +68,9 @@ class Debian:
             return 0, "", ""
         if words[1] == "purge":
             return self.purge(words[2:], "--simulate" in argv)
-        return self.get(words[2:], "--simulate" in argv, "Dir::State::status" in line)
+        return self.get(words[2:], "--simulate" in argv, "Dir::State::status" in line, "--allow-downgrades" in argv)
 
-    def get(self, specifications, simulate, released):
+    def get(self, specifications, simulate, released, downgrade):
         coming = {}
         for specification in specifications:
             name, version = ([*specification.split("="), None])[:2]
@@ -79,7 +79,11 @@ class Debian:
         held = [name for name in coming if self.state.get(name, "i")[0][0] == "h" and not released]
         if any(self.state[name][1] != coming[name] for name in held):
             return 100, "", "E: Unable to correct problems, you have held broken packages.\nunmet dependencies"
+        former = {name: row[1] for name, row in self.state.items() if coming.get(name, row[1]) != row[1]}
+        if not downgrade and any(precedence(coming[name]) < precedence(version) for name, version in former.items()):
+            return 100, "", "E: Packages were downgraded and -y was used without --allow-downgrades."
         printed = "".join("Inst %s (%s)\n" % row for row in coming.items() if row[0] not in self.state)
+        printed += "".join("Inst %s [%s] (%s)\n" % (name, version, coming[name]) for name, version in former.items())
         gone = [each for name in coming for each in self.conflicts.get(name, ()) if each in self.state]
         printed += "".join("Remv %s [1]\n" % name for name in gone)
         if not simulate:
@@ -100,6 +104,12 @@ class Debian:
 
     def called(self, pattern):
         return [line for line in self.calls if re.search(pattern, line)]
+
+
+def precedence(version):
+    """A key as dpkg compares versions, with at most one release candidate."""
+    release, candidate, _number = version.partition("~")
+    return [int(part) for part in re.findall("[0-9]+", release)], not candidate
 
 
 class Rpm(Debian):

@@ -95,6 +95,20 @@ def test_an_older_version(debian, driver):
     assert debian.called("--yes --allow-downgrades .*install nvidia-driver-cuda=" + OLD)
 
 
+@pytest.mark.parametrize("installed, requested", [(NEW, "580.105.08"), (OLD, "580.105.08~rc1")])
+def test_an_older_version_of_one_package(debian, driver, installed, requested):
+    """As an interrupted upgrade leaves it: most packages have the requested version."""
+    debian.offers = {name: [NEW, OLD, "580.105.08~rc1-1"] for name in (CUDA, LIBRARY, TOOL, "nvidia-settings")}
+    for name in (CUDA, LIBRARY, TOOL, "nvidia-settings"):
+        debian.install(name, installed if name == CUDA else requested + "-1")
+    given = {"version": requested, "packages": [CUDA, TOOL, "nvidia-settings"]}
+    words = "%s %s is installed, and %s is requested, which is a downgrade" % (CUDA, installed, requested)
+    for check in (True, False):
+        assert words in json.dumps(driver(**given, check=check)["warnings"])
+    assert {version for _status, version in debian.state.values()} == {requested + "-1"}
+    assert "warnings" not in driver(**given)
+
+
 def test_without_hold_the_branch_is_pinned(debian, driver):
     driver()
     result = driver(hold=False)

@@ -124,6 +124,13 @@ def test_sources_with_another_key_are_obstacles(debian, driver, manager, found):
     assert not debian.called("update|install")
 
 
+@pytest.mark.parametrize("url, usable", [("nourl", False), ("ftp://x", False), ("file:///srv/cuda", True)])
+def test_sources_that_are_no_usable_url_are_obstacles(driver, url, usable):
+    problems = driver(state="verified", repository={"url": url})["obstacles"]
+    words = "nvidia_driver_repository_url gives the package source %s: set it to" % url
+    assert [text[: len(words)] for text in problems] == ([] if usable else [words])
+
+
 @pytest.mark.parametrize(
     "wanted, blocked",
     [

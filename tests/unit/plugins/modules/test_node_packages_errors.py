@@ -78,9 +78,9 @@ def cut_off(debian):
     """The next installations install one package and fail."""
     real = debian.get
 
-    def get(specifications, simulate, released):
+    def get(specifications, simulate, *more):
         if simulate:
-            return real(specifications, simulate, released)
+            return real(specifications, simulate, *more)
         debian.install(LIBRARY, NEW)
         return 100, "", "E: No space left on device"
 

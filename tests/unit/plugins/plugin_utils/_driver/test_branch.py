@@ -59,6 +59,7 @@ def test_an_ordinary_branch_has_no_notice() -> None:
         ("el_9", {"source": "distribution"}, ["no known driver of its own; set nvidia_driver_source to cuda_repository"]),
         ("debian_12", {"branch": "470"}, ["'470'", "from 515 on"]),
         ("debian_12", {"branch": "latest"}, ["'latest'"]),
+        ("debian_12", {"version": "\uff15\uff18\uff10.126.20"}, ["it must be a driver version such as"]),
         ("debian_12", {"version": "580.126.20-1"}, ["'580.126.20-1'", "without the package's revision"]),
         ("debian_12", {"version": "570.133.20", "branch": "580"}, ["570.133.20 is not of branch 580"]),
         ("ubuntu_24.04", {"source": "distribution", "branch": "615", "server": False, "kernel_modules": "proprietary"},

@@ -21,7 +21,9 @@ def test_versions_sort_by_their_release() -> None:
     assert sorted(reversed(ordered), key=version.parse) == ordered  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", ["stable", "1.35.7", "v1.35", "v1.35.7", "v1.35.7+k3s1", "v1.35.7+rke2r1 ", ""])
+@pytest.mark.parametrize(
+    "text", ["stable", "1.35.7", "v1.35", "v1.35.7", "v1.35.7+k3s1", "v1.35.7+rke2r1 ", "v\uff11.35.7+rke2r1", ""]
+)
 def test_what_is_no_version(text: str) -> None:
     (problem,) = version.version_problems(text, None)
     assert problem == "rke2_version is %r: give an exact version, such as v1.35.7+rke2r1" % text

@@ -129,6 +129,11 @@ def test_a_node_that_matches_has_no_differences() -> None:
             desired("nvidia-smi", version="535.309.01"),
             "driver 535.309.01~rc.1 is installed, and 535.309.01 is requested",
         ),
+        (
+            dpkg(("ii ", "nvidia-smi", "535.309.01-1")),
+            desired("nvidia-smi", version="535.309.01~rc.1"),
+            "driver 535.309.01 is installed, and 535.309.01~rc.1 is requested, which is a downgrade",
+        ),
         (installed(NEW), desired("nvidia-smi", "nvidia-kernel-dkms"), "nvidia-kernel-dkms: not installed"),
         (
             installed(NEW) + dpkg(("hF ", "nvidia-kernel-dkms", NEW)),
@@ -185,14 +190,12 @@ def refusal(
 
 
 def test_the_newest_version_of_the_branch_is_installed_on_a_new_node() -> None:
-    assert choose([]) == Choice(
-        "535.309.01", ["nvidia-smi=" + NEW, "libnvidia-ml1=" + NEW, "nvidia-persistenced"], False, []
-    )
+    assert choose([]) == Choice("535.309.01", ["nvidia-smi=" + NEW, "libnvidia-ml1=" + NEW, "nvidia-persistenced"], [])
 
 
 def test_an_installed_version_is_kept() -> None:
-    assert choose(installed(OLD), {}) == Choice("535.261.03", [], False, [])
-    assert choose(installed(OLD)) == Choice("535.261.03", [], False, [])
+    assert choose(installed(OLD), {}) == Choice("535.261.03", [], [])
+    assert choose(installed(OLD)) == Choice("535.261.03", [], [])
 
 
 def test_a_missing_package_is_installed_in_the_installed_version() -> None:
@@ -209,19 +212,19 @@ def test_a_package_of_another_version_is_replaced() -> None:
 
 def test_an_upgrade_is_installed_on_request() -> None:
     found = choose(installed(OLD, "hi "), wanted=desired(upgrade=True))
-    assert (found.version, found.downgrade) == ("535.309.01", False)
+    assert found.version == "535.309.01"
     assert found.install == ["nvidia-smi=" + NEW, "libnvidia-ml1=" + NEW]
     assert choose(installed(NEW), wanted=desired(upgrade=True)).install == []
 
 
 def test_an_upgrade_never_downgrades() -> None:
     offers = {"nvidia-smi": [OLD], "libnvidia-ml1": [OLD]}
-    assert choose(installed(NEW), offers, desired(upgrade=True)) == Choice("535.309.01", [], False, [])
+    assert choose(installed(NEW), offers, desired(upgrade=True)) == Choice("535.309.01", [], [])
 
 
 def test_an_exact_version_may_be_older() -> None:
     found = choose(installed(NEW), wanted=desired(version="535.261.03"))
-    assert (found.version, found.downgrade) == ("535.261.03", True)
+    assert (found.version, found.install) == ("535.261.03", ["nvidia-smi=" + OLD, "libnvidia-ml1=" + OLD])
 
 
 def test_another_branch_is_a_change() -> None:
@@ -249,9 +252,9 @@ def test_an_exact_version_with_its_revision() -> None:
 def test_packages_of_any_version() -> None:
     containerd = Desired("nvidia_container_toolkit", ["containerd", "runc"])
     offers = {"containerd": ["1.6.20~ds1-1"], "runc": ["1.1.5+ds1-1"]}
-    assert choose([], offers, containerd) == Choice(None, ["containerd", "runc"], False, [])
+    assert choose([], offers, containerd) == Choice(None, ["containerd", "runc"], [])
     packages = dpkg(("ii ", "containerd", "1.6.20~ds1-1"), ("ii ", "runc", "1.1.5+ds1-1"))
-    assert choose(packages, {}, containerd) == Choice(None, [], False, [])
+    assert choose(packages, {}, containerd) == Choice(None, [], [])
     assert not choice.needs_offers(choice.package_status(packages, containerd), containerd)
     assert "containerd is not offered; runc is not offered. Check the package sources" in refusal([], {}, containerd)
 

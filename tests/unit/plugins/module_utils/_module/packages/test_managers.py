@@ -95,6 +95,8 @@ Installing:
  nvidia-driver-cuda      x86_64  3:580.126.20-1.el9   gpufleet            6.5 k
 Upgrading:
  dkms                    noarch  3.3.0-1.el9          epel                  1 k
+Downgrading:
+ libnvidia-cfg           x86_64  3:580.126.20-1.el9   gpufleet              1 k
 Installing dependencies:
  kmod-nvidia-open-dkms-with-a-long-name
                          noarch  3:580.126.20-1.el9   gpufleet            6.5 k
@@ -112,10 +114,11 @@ def test_new_packages_of_a_transaction() -> None:
     found = manager(install=(1, TRANSACTION)).simulate(["nvidia-driver-cuda"])
     assert found.possible
     assert found.new == ["nvidia-driver-cuda", "kmod-nvidia-open-dkms-with-a-long-name", "libnvidia-ml"]
-    assert found.removed == ["kmod-game"]
+    assert (found.removed, found.downgraded) == (["kmod-game"], ["libnvidia-cfg"])
     assert found.changed == [
         ("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"),
         ("dkms", "3.3.0-1.el9.noarch"),
+        ("libnvidia-cfg", "580.126.20-1.el9.x86_64"),
         ("kmod-nvidia-open-dkms-with-a-long-name", "580.126.20-1.el9.noarch"),
         ("libnvidia-ml", "580.126.20-1.el9.x86_64"),
     ]

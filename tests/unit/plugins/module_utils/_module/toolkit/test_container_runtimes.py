@@ -98,7 +98,9 @@ def test_exact_versions(version):
     assert toolkit_plan.version_problems(version) == []
 
 
-@pytest.mark.parametrize("version", ["", "latest", "1.20", "1.20.x", "1.18.0", "1.9.9", "0.99.99", "1.20.1-1~rc.1"])
+@pytest.mark.parametrize(
+    "version", ["", "latest", "1.20", "1.20.x", "1.18.0", "1.9.9", "0.99.99", "1.20.1-1~rc.1", "\uff11.20.1"]
+)
 def test_other_versions(version):
     (problem,) = toolkit_plan.version_problems(version)
     assert problem.startswith('nvidia_container_toolkit_version is "%s". Set an exact version' % version)
