@@ -94,11 +94,11 @@ def _items(document: t.Any, lists: set[int]) -> list[t.Any]:
     """
     if not isinstance(document, dict) or not str(document.get("kind")).endswith("List"):
         return [document]
-    kind, items = str(document["kind"]).removesuffix("List") or "Pod", document.get("items") or []
-    if not isinstance(items, list):
-        return [items]
+    kind, items = str(document["kind"]).removesuffix("List") or "Pod", document.get("items")
     if not items:
         return []
+    if not isinstance(items, list):
+        return [items]
     if id(items) in lists:
         raise ValueError("it contains a list of objects twice: write each list once, without an alias of YAML")
     lists.add(id(items))
@@ -143,7 +143,7 @@ def _count(spec: Data, field: str) -> int:
     value = spec.get(field)
     if value is None:
         return 1  # the default of the API
-    if not (str(value).isascii() and str(value).isdecimal()):
+    if not str(value).isdecimal():
         raise Refusal("%s is %s: give a number of pods, 0 or more" % (field, short(value)))
     return int(value)
 
