@@ -55,11 +55,18 @@ def require_known_names(variables: t.Iterable[str]) -> None:
 
 
 def report_of(path: Path) -> Report | None:
-    """The report in a file; None if it is something else. Raises Refusal for a report that is unusable."""
+    """The report in a file, or in the directory of a report; None if it is something else.
+
+    Raises Refusal for a report that is unusable.
+    """
+    if (path / "index.html").is_file():  # an inventory may contain a report's JSON, but no page
+        path = path / "report.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    except RecursionError:
+        raise Refusal("%s cannot be read: its JSON is nested too deeply" % path) from None
     if not isinstance(found, dict) or found.get("format") != report_data.FORMAT:
         return None
     return report_data.of_file(path, found)
@@ -139,9 +146,9 @@ def busy_entries(value: object) -> list[Data]:
         for key in entry:
             if key not in _KEYS:
                 raise Refusal("rehearse_busy: unknown key %s%s" % (short(key), did_you_mean(nearest(str(key), _KEYS))))
-        wrong = [key for key in _NUMBERS if not str(entry.get(key, 0)).isdigit()]
-        if wrong or "host" not in entry:
-            problem = "%s of %s is no number" % (wrong[0], short(entry)) if wrong else "%s has no host" % short(entry)
+        wrong = [key for key in _NUMBERS if not str(entry.get(key, 0)).isdecimal()]
+        if wrong or not isinstance(entry.get("host"), str):
+            problem = "%s of %s is no number" % (wrong[0], short(entry)) if wrong else "%s names no host" % short(entry)
             raise Refusal("rehearse_busy: %s: %s" % (problem, _FORM))
     return value
 

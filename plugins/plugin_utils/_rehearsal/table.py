@@ -22,7 +22,7 @@ _MAX_REMOVED = 40
 def text_of(outcomes: t.Sequence[Outcome], pods: t.Sequence[str] = (), removed: t.Sequence[str] = ()) -> str:
     """The table of all hosts, then notes, maps and resources, each once for the hosts that share them, and pods.
 
-    ``removed`` are hosts that are not in the inventory any more.
+    ``removed`` are hosts that are not in the inventory any more. Each pod keeps its line: names of manifests may contain line breaks.
     """
     parts = [
         table([_COLUMNS, *map(_row, outcomes)]),
@@ -30,7 +30,7 @@ def text_of(outcomes: t.Sequence[Outcome], pods: t.Sequence[str] = (), removed: 
         _shared("Problems", {each.host: each.problems for each in outcomes}),
         _shared("Maps", {each.host: each.map for each in outcomes}),
         _shared("Resources of nodes", {each.host: _resources(each) for each in outcomes}),
-        "\n".join(["Pods:", *("  " + line for line in pods)]) if pods else "",
+        "\n".join(["Pods:", *("  " + " ".join(line.split()) for line in pods)]) if pods else "",
         "Not in the inventory any more: %s" % listed(removed, ", ", _MAX_REMOVED) if removed else "",
         summary(outcomes),
     ]

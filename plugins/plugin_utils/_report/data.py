@@ -17,35 +17,27 @@ import typing as t
 from pathlib import Path
 
 from ...module_utils._common.data import Data
-from ...module_utils._common.text import cut
+from ...module_utils._common.text import cut, short
 from .._common.refusal import Refusal
 from .._layout import gpus as layout_gpus
 
 FORMAT = "gpufleet.node/report"
 VERSION = 1
+# Of values that comparison and rehearsal use without another check.
+_TYPES: t.Mapping[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "text": (str,),
+    "gpu": (int, type(None)),
+    "error": (str, type(None)),
+    "toolkit": (dict, type(None)),
+}
 _COLLECTION = Path(__file__).resolve().parents[3]
-
-
-KINDS = (
-    "unreachable",
-    "failed",
-    "variables",
-    "unreadable",
-    "duplicate",
-    "service",
-    "boards",
-    "layout",
-    "unknown",
-    "driver",
-    "toolkit",
-    "cluster",
-)
 
 
 class Problem(t.NamedTuple):
     """A difference, or a reason why something is unknown, as a sentence without host and full stop."""
 
-    kind: str  # one of KINDS
+    kind: str  # one of page.KINDS, or of a later release in a report that was read
     text: str
     gpu: t.Optional[int] = None  # index
     desired: t.Optional[t.Sequence[Data]] = None  # with the kind layout: the GPU's instances after the change
@@ -158,12 +150,19 @@ def of(data: object) -> Report:
 
 
 def _host(host: Data) -> HostReport:
-    problems = [Problem(**problem) for problem in host["problems"]]
-    if not all(problem.kind in KINDS for problem in problems):
-        raise ValueError("a problem has an unknown kind")
-    found = HostReport(**{**host, "problems": problems})
+    problems = [Problem(**_fields(Problem._fields, problem)) for problem in host["problems"]]
+    found = HostReport(**{**_fields(HostReport._fields, host), "problems": problems})
     if found.facts is not None:
         require_facts(found.facts)
+    return found
+
+
+def _fields(names: t.Iterable[str], values: Data) -> Data:
+    """The values with these names: later releases may write more. Raises TypeError."""
+    found = {name: values[name] for name in names if name in values}
+    for name, value in found.items():
+        if not isinstance(value, _TYPES.get(name, object)):
+            raise TypeError("%s is %s" % (name, short(value)))
     return found
 
 
@@ -172,20 +171,22 @@ def require_facts(facts: object) -> Data:
     gpus = facts.get("gpus") if isinstance(facts, dict) else ""
     if not isinstance(facts, dict) or not isinstance(facts.get("driver"), dict):
         raise TypeError("the facts have no driver")
-    if gpus is not None and not (isinstance(gpus, list) and all(map(_is_gpu, gpus))):
+    if "gpus" not in facts or gpus is not None and not (isinstance(gpus, list) and all(map(_is_gpu, gpus))):
         raise TypeError("the facts have no list of GPUs")
     return facts
 
 
 def _is_gpu(gpu: object) -> bool:
-    if not isinstance(gpu, dict) or not layout_gpus.is_fact(gpu) or not _is(gpu.get("index"), int):
+    if not isinstance(gpu, dict) or not layout_gpus.is_fact(gpu):
+        return False
+    if not (_is(gpu.get("index", ""), int) and _is(gpu.get("uuid"), str) and _is(gpu.get("pci_bus_id"), str)):
         return False
     mig, processes = gpu["mig"], gpu.get("processes")
     return (
         _is(mig.get("instances"), list)
         and all(map(_is_instance, mig.get("instances") or ()))
         and _is(processes, list)
-        and all(isinstance(each, dict) for each in processes or ())
+        and all(isinstance(each, dict) and _is(each.get("gi_id"), int) for each in processes or ())
     )
 
 
@@ -197,7 +198,7 @@ def _is_instance(instance: object) -> bool:
         and 0 < instance["size"] <= 64
         and isinstance(instance.get("profile"), str)
         and isinstance(instance.get("compute_instances"), list)
-        and all(isinstance(each, dict) for each in instance["compute_instances"])
+        and all(isinstance(each, dict) and _is(each.get("profile", 0), str) for each in instance["compute_instances"])
     )
 
 

@@ -50,10 +50,33 @@ def test_pods_on_other_nodes_need_no_room_on_these(tmp_path: Path) -> None:
     ]
 
 
+def test_the_host_name_of_a_node_selector_may_be_short(tmp_path: Path) -> None:
+    """As the node's name may be: the inventory may have the full name of the same node."""
+    found = read(tmp_path, item("Pod", "a", spec(nodeSelector={pods.HOSTNAME: "gpu-1"})))
+    assert lines(found, {"gpu-1.example.com": 1}, {"gpu-1.example.com": 1}) == [
+        "all 1 pods that request GPUs or MIG devices have a node"
+    ]
+
+
+def test_pods_that_run_and_have_room_only_on_another_node(tmp_path: Path) -> None:
+    """They take no room from pods that run there."""
+    found = read(tmp_path, item("Pod", "a", spec(2, nodeName="two")), item("Pod", "b", spec(nodeName="one")))
+    assert lines(found, {"one": 3, "two": 2}, {"one": 3, "two": 0}) == [
+        "all 2 pods that request GPUs or MIG devices have a node",
+        "have no room on the node where they run, but on another: default/a on two",
+    ]
+    assert lines(found, {"one": 2, "two": 2}, {"one": 2, "two": 0}) == [
+        "default/a (nvidia.com/mig-1g.10gb: 2): no room is left beside the other pods"
+    ]
+
+
 def test_pods_of_controllers_and_lists(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         item("Deployment", "d", template(replicas=3)),
+        item("StatefulSet", "s", template(replicas=None)),
+        {"kind": "List", "items": []},
+        {"kind": "List", "items": None},
         item("CronJob", "c", {"jobTemplate": {"spec": template(2, parallelism=4)}}),
         item("ConfigMap", "m", None),
         {"kind": "PodList", "items": [{"metadata": {"name": "p", "namespace": "n"}, "spec": spec(nodeName="one")}]},
@@ -62,6 +85,7 @@ def test_pods_of_controllers_and_lists(tmp_path: Path) -> None:
     )
     assert [(each.name, each.count, each.resources[MIG], each.current) for each in found.requested] == [
         ("Deployment default/d", 3, 1, ""),
+        ("StatefulSet default/s", 1, 1, ""),
         ("CronJob default/c", 4, 2, ""),
         ("n/p", 1, 1, "one"),
     ]
@@ -94,11 +118,19 @@ def test_pods_for_which_no_room_is_left(tmp_path: Path) -> None:
 
 def test_what_is_not_checked_is_listed(tmp_path: Path) -> None:
     found = read(
-        tmp_path, item("Pod", "dra", {"resourceClaims": [{"name": "gpu"}]}), item("DaemonSet", "monitor", template())
+        tmp_path,
+        item("Pod", "dra", {"resourceClaims": [{"name": "gpu"}]}),
+        item("DaemonSet", "monitor", template()),
+        item("PyTorchJob", "train", {"pytorchReplicaSpecs": {"Worker": template()}}),
+        item("pod", "lower", spec()),
+        item("MPIJob", "without", {"mpiReplicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}}),
+        item("Node", "one", {}, status={"capacity": {MIG: "7"}}),
     )
     assert lines(found, {}, {})[1:] == [
         "not checked, because of their resource claims: default/dra",
         "not checked, one pod for each node: DaemonSet default/monitor",
+        "not checked, because the rehearsal does not know how many pods these kinds have: "
+        "PyTorchJob default/train, pod default/lower",
     ]
 
 
@@ -112,6 +144,12 @@ def test_what_is_not_checked_is_listed(tmp_path: Path) -> None:
         ('{"kind": "PodList", "items": [{}, 3]}', ", object 2 .3. is"),
         ('{"kind": "List", "items": {"spec": 3}}', ", object 1 .*spec"),
         ('{"kind": "Job", "spec": 3}', ", object 1 .*Job"),
+        ('{"kind": "Job", "spec": {"parallelism": -3}}', ", object 1 .*: parallelism is -3: give a number"),
+        ('{"kind": "Job", "spec": {"parallelism": "²"}}', ", object 1 .*: parallelism is .* give a number"),
+        (
+            "{kind: List, items: [&a {kind: List, items: [{kind: Pod}]}, *a]}",
+            " cannot be read: .* a list of objects twice",
+        ),
     ],
 )
 def test_files_without_pods(tmp_path: Path, text: str, message: str) -> None:

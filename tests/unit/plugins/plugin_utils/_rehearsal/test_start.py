@@ -99,6 +99,17 @@ def test_a_file_is_a_report_by_its_format(tmp_path: Path) -> None:
     path.write_text(json.dumps({**written, "version": 2}))
     with pytest.raises(Refusal, match="it has version 2 of the format"):
         start.report_of(path)
+    path.write_text("[" * 100000)
+    with pytest.raises(Refusal, match="%s cannot be read: its JSON is nested too deeply" % path):
+        start.report_of(path)
+
+
+def test_the_directory_of_a_report_is_one_and_an_inventory_with_a_report_is_not(tmp_path: Path) -> None:
+    written = data.serialized(Report(created="2026-11-28T06:00:00Z", hosts={}))
+    (tmp_path / "report.json").write_text(json.dumps(written))
+    assert start.report_of(tmp_path) is None
+    (tmp_path / "index.html").write_text("<!DOCTYPE html>")
+    assert start.report_of(tmp_path) is not None
 
 
 def test_busy_entries_of_a_list_and_of_a_file(tmp_path: Path) -> None:
@@ -144,7 +155,9 @@ def test_a_misspelled_variable() -> None:
         ({}, "rehearse_busy is"),
         ({"host": "a"}, "rehearse_busy is"),
         (["a"], "rehearse_busy is"),
-        ([{"gpu": 0}], "has no host"),
+        ([{"gpu": 0}], "names no host"),
+        ([{"host": ["a"]}], "names no host"),
+        ([{"host": "a", "gpu": "²"}], "gpu of .* is no number"),
         ([{"host": "a", "gpu": "all"}], "gpu of .* is no number"),
         ([{"host": "a", "profil": "1g.10gb"}], "unknown key .profil. .did you mean profile"),
     ],

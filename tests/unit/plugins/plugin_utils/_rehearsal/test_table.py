@@ -71,3 +71,8 @@ def test_hosts_with_the_same_lines_share_them() -> None:
         invalid("three", ["wrong\nlines"]),
     ]
     assert table.text_of(outcomes, ["all pods"], ["four"]) == TEXT
+
+
+def test_a_line_break_in_the_name_of_a_pod_starts_no_line() -> None:
+    text = table.text_of([], ["default/\n\r  all 1 pods have a node (x)"])
+    assert "\n\nPods:\n  default/ all 1 pods have a node (x)\n\nHosts:" in text

@@ -44,6 +44,19 @@ def with_gpu(**changes):
     return out
 
 
+def with_host(**changes):
+    out = changed()
+    out["hosts"]["gpu1"].update(changes)
+    return out
+
+
+def test_what_a_later_release_adds_to_this_version_of_the_format_is_accepted():
+    """The version changes if a key gets another meaning, and not with a key or a kind of problem."""
+    problem = {"kind": "later", "text": "later", "gpu": None, "desired": None, "later": 1}
+    found = data.of({**with_host(later=1, problems=[problem]), "later": 1}).hosts["gpu1"]
+    assert found == WHOLE.hosts["gpu1"]._replace(problems=[data.Problem("later", "later")])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -56,7 +69,15 @@ def with_gpu(**changes):
         (changed(hosts=[]), "a value is missing"),
         (changed(hosts={"a": {"unknown": 1}}), "a value is missing"),
         (changed(cluster={"nodes": 1, "error": None}), "another type"),
+        (with_host(toolkit="1.17"), "toolkit is .*1.17"),
+        (with_host(error=[]), "error is"),
+        (with_host(problems=[{"kind": "failed", "text": None}]), "text is null"),
+        (with_host(problems=[{"kind": "failed", "text": "a", "gpu": []}]), "gpu is"),
+        (with_host(facts={"driver": {}}), "no list of GPUs"),
         (with_gpu(index="<b>"), "no list of GPUs"),
+        (with_gpu(uuid=["GPU-1"]), "no list of GPUs"),
+        (with_gpu(pci_bus_id=["1"]), "no list of GPUs"),
+        (with_gpu(processes=[{"gi_id": []}]), "no list of GPUs"),
         (with_gpu(mig=None), "no list of GPUs"),
         (with_gpu(processes=[1]), "no list of GPUs"),
         (with_gpu(mig={"instances": [{"id": 1}]}), "no list of GPUs"),
