@@ -30,7 +30,9 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 
-_REGISTER = ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent on it, or rke2-server on a server"
+_REGISTER = (
+    ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent on it, or rke2-server on a server"
+)
 
 
 class Taint(t.NamedTuple):
