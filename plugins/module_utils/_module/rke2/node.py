@@ -31,7 +31,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 
 _REGISTER = (
-    ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent on it, or rke2-server on a server"
+    ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent (or rke2-server) on it"
 )
 
 

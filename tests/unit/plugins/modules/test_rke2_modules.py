@@ -135,6 +135,5 @@ def test_a_node_that_the_cluster_does_not_have(tmp_path):
     kubectl.chmod(0o755)
     found = run(rke2_node.main, name="gpu-1", data_path=str(tmp_path), kubeconfig="/k")
     assert found["msg"] == 'The labels and taints of the node gpu-1 cannot be changed: nodes "gpu-1" not found' + (
-        ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent on it, or rke2-server on a "
-        "server"
+        ". A node registers only when RKE2 starts: if somebody deleted it, restart rke2-agent (or rke2-server) on it"
     )
