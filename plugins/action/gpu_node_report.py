@@ -24,7 +24,7 @@ class ActionModule(ClusterAction):
     ARGUMENTS = {
         "path": {"type": "str", "required": True},
         "previous": {"type": "str", "default": ""},
-        "state": {"type": "str", "default": ""},  # a name, because the results of other hosts are no arguments
+        "state": {"type": "str", "required": True},  # a name, because the results of other hosts are no arguments
         "cluster": {"type": "bool", "default": False},
         "cluster_problem": {"type": "str", "default": ""},
         "strategy": {"type": "str", "default": "mixed"},
@@ -36,8 +36,6 @@ class ActionModule(ClusterAction):
         of, names = variables["hostvars"], variables["ansible_play_hosts_all"]
         try:
             previous = files.previous(arguments["previous"])
-            if not arguments["state"]:
-                return {}
             read = {name: hosts.of_variables(name, of[name], of[name].get(arguments["state"])) for name in names}
             report = build.report(read, self._cluster(read))
             return files.write(report, previous, arguments["path"], self._task.check_mode)

@@ -46,9 +46,8 @@ options:
   state:
     description:
       - The name of the variable in which each host has the result of M(gpufleet.node.node_state).
-      - If empty, the module only requires that O(previous) can be read, and writes nothing.
     type: str
-    default: ""
+    required: true
   cluster:
     description:
       - Whether the hosts are nodes of a cluster.

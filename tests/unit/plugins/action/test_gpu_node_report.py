@@ -72,12 +72,7 @@ def test_a_cluster_that_cannot_be_read_is_an_error_in_the_report(
     assert (found["cluster"]["nodes"], len(found["requests"])) == ({}, requests)
 
 
-def test_a_former_report_is_checked_before_hosts_are_read_and_nothing_is_written(tmp_path: Path) -> None:
-    run(tmp_path / "before")
-    arguments = {"path": str(tmp_path / "out"), "previous": str(tmp_path / "before")}
-    assert action(gpu_node_report, "gpu_node_report", arguments).run(
-        task_vars={"hostvars": {}, "ansible_play_hosts_all": []}
-    )
-    assert not (tmp_path / "out").exists()
+def test_a_former_report_that_cannot_be_read_fails_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(AnsibleActionFail, match="missing.json cannot be read"):
-        run(tmp_path / "out", state="", previous=str(tmp_path / "missing.json"))
+        run(tmp_path / "out", previous=str(tmp_path / "missing.json"))
+    assert not (tmp_path / "out").exists()
