@@ -65,11 +65,14 @@ def _switch_off(backend: Backend, outcomes: t.Sequence[Outcome], reset: bool) ->
     """Switch MIG mode off where it is on. A GPU that a process has begun to use keeps it, and has an error."""
     plans: t.List[Plan] = []
     back: t.Dict[int, Outcome] = {}
-    for gpu, read in ((outcome.after, outcome.read) for outcome in outcomes if outcome.after.mode_current):
+    for outcome in outcomes:
+        gpu = outcome.after
+        if not gpu.mode_current:
+            continue
         try:
             plans.append(plan_gpu(gpu, Target(False), reset=reset))
         except BusyError as error:
-            back[gpu.index] = Outcome(gpu, gpu, error.plan, error=str(error), read=read)
+            back[gpu.index] = Outcome(gpu, gpu, error.plan, error=str(error), read=outcome.read)
     back.update((outcome.before.index, outcome) for outcome in converge(backend, plans, reset))
     return back
 
