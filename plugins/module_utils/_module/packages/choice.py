@@ -195,7 +195,7 @@ def needs_other_version(now: Status, desired: Desired) -> bool:
 
 def is_downgrade(now: Status, desired: Desired) -> bool:
     """Whether the requested version or branch is older than the installed one."""
-    have = str(now.version) if desired.version else str(now.version).split(".")[0]
+    have = str(now.version) if desired.version else str(now.version).split(".", maxsplit=1)[0]
     return needs_other_version(now, desired) and order(desired.version or desired.branch) < order(have)
 
 
