@@ -49,22 +49,37 @@ class ActionModule(Action):
         warnings = services.get("warnings", [])
         ends = given["busy_wait"] > 0 or bool(services["stopped"] and not services["others"])
         blocked = [] if ends else [each["reason"] for each in plan["deferred"]]
-        why = refusal(plan, blocked, given["undo"] and not given["reboot"])
+        needs_reset = needs_reset_or_reboot(plan, ends or given["skip_busy"], given["reboot"])
+        why = refusal(plan, blocked, needs_reset, given["undo"], check_mode)
         if why is not None:
             return {"failed": True, "msg": why, "warnings": warnings}
         return {
             **steps(plan, blocked if given["skip_busy"] else [], given["interrupted"], check_mode),
+            "changing": changing(plan, ends),
             "preview": preview(plan, given["layout"], variables["ansible_facts"]["nvidia"]) if check_mode else [],
             "warnings": warnings,
         }
 
 
-def refusal(plan: Data, blocked: list[str], at_once: bool) -> str | None:
-    """Why the role must not begin the change. ``at_once``: it must be complete without a reset or reboot by others."""
+def needs_reset_or_reboot(plan: Data, without_processes: bool, reboot: bool) -> bool:
+    """Whether a GPU stays as it is until others reset it or reboot the node.
+
+    ``without_processes``: not because of processes. ``reboot``: the role may reboot the node when the GPUs are idle.
+    """
+    in_use = {each["uuid"] for each in plan["deferred"]}
+    needs = [gpu["uuid"] in in_use for gpu in plan["gpus"] if gpu["reset_required"]]
+    return any(not without_processes if busy else not reboot for busy in needs)
+
+
+def refusal(plan: Data, blocked: list[str], needs_reset: bool, undo: bool, check_mode: bool) -> str | None:
+    """Why the role must not begin the change, and in check mode why it would fail afterwards."""
     if blocked and plan.get("busy"):
         return "\n".join([*blocked, _REMEDY])  # the plan has shown the maps
-    if at_once and (plan.get("reset_required") or plan.get("reboot_required")):
-        return "MIG mode cannot be disabled: %s. Nothing was changed." % ". ".join(plan["warnings"])
+    reasons = ". ".join(plan.get("warnings", ()))
+    if needs_reset and undo:
+        return "MIG mode cannot be disabled: %s. Nothing was changed." % reasons
+    if needs_reset and check_mode:
+        return "The MIG mode of some GPUs changes only with a reset or reboot: %s." % reasons
     return None
 
 
@@ -77,6 +92,14 @@ def steps(plan: Data, deferred: list[str], interrupted: bool, check_mode: bool) 
         "converge": changes and (interrupted or not deferred or bool(plan["operations"])),
         "verify": changes,
     }
+
+
+def changing(plan: Data, ends: bool) -> list[str]:
+    """The UUIDs of the GPUs that change. ``ends``: also those that processes block until the change begins."""
+    blocked = {each["uuid"] for each in plan["deferred"]} if ends else set()
+    return [
+        gpu["uuid"] for gpu in plan["gpus"] if gpu["changed"] or (gpu["uuid"] in blocked and not gpu["reset_required"])
+    ]
 
 
 def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:

@@ -121,7 +121,8 @@ options:
       - Only the affected GPU is reset, and never while it has clients.
       - With V(false), the result reports such a GPU in RV(reset_required). Nothing is destroyed for a mode change that
         cannot become active. On a GPU without instances, the module requests the change, and the driver applies it if
-        the GPU is idle. Otherwise the change stays pending until the next reset or reboot.
+        the GPU is idle. Otherwise the change stays pending until the next reset or reboot. While the driver lists
+        processes on the GPU, nothing is requested, see O(busy).
       - V(true) is required to activate a pending change, and to disable MIG mode on a GPU that has instances.
     type: bool
     default: false
@@ -135,8 +136,9 @@ options:
   busy:
     description:
       - What to do if running processes are the only reason why a GPU cannot be changed.
-      - With V(fail), the module fails before it writes anything. If only a reset is blocked, it changes the other GPUs,
-        see O(reset). In check mode with C(--diff), the message contains the slice maps of all GPUs.
+      - With V(fail), the module fails before it writes anything. If a mode change is pending already, and only its
+        reset is blocked, it changes the other GPUs, see O(reset). In check mode with C(--diff), the message contains the
+        slice maps of all GPUs.
       - With V(skip), the GPU is left unchanged, the others are changed, and RV(deferred) and a warning name the GPU and
         the processes. Run the module again when these have ended.
     type: str
@@ -266,7 +268,8 @@ gpus:
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
     - In check mode, the instances of a GPU that O(busy=skip) leaves unchanged are those of the change without the
       processes that block it.
-    - With RV(busy), only the index and the UUID of each, and that it is not RV(gpus[].changed).
+    - With RV(busy), only the index and the UUID of each, RV(gpus[].reset_required), and RV(gpus[].changed), which is
+      V(true) for the GPUs that O(busy=skip) would change.
   returned: on success, on failure after planning, and, in check mode, with RV(busy)
   type: list
   elements: dict

@@ -15,7 +15,7 @@ description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Finds the GPU clients that the planned change would stop, and
     decides which steps follow.
   - Fails if processes block the change, which the role can neither stop nor wait for, or if O(undo) cannot disable MIG
-    mode.
+    mode. In check mode, it also fails if the role would fail because a GPU needs a reset or reboot that is not allowed.
   - Changes nothing if the task has C(check_mode=true), which it needs. The steps are those of the run, with or without
     check mode.
   - Runs on the controller, and calls M(gpufleet.node.nvidia_mig_services) on the node.
@@ -111,6 +111,13 @@ verify:
   description: Whether the GPUs must be compared with the layout again. Never in check mode.
   returned: success
   type: bool
+changing:
+  description:
+    - The UUIDs of the GPUs that the change would change, with those whose processes belong to units that would be
+      stopped, or would be awaited.
+  returned: success
+  type: list
+  elements: str
 preview:
   description: In check mode, the slice map of the GPUs whose profiles the node does not list yet, after the reason.
   returned: success

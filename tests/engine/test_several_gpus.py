@@ -34,8 +34,9 @@ def test_a_reset_excludes_the_threads_of_other_gpus(templates, cases):
     assert not any(outcome.reset_required for outcome in outcomes)
 
 
-def test_a_gpu_with_a_client_does_not_block_the_others(templates, cases):
+def test_a_gpu_with_a_pending_mode_and_a_client_does_not_block_the_others(templates, cases):
     node = template(templates, (A100,) * 3, (OFF,) * 3, activation="reset").copy(cases / "node")
+    run(node.nvml(), [OFF, SEVEN, OFF])
     node.attach(os.getpid(), 1, memory_mib=64)
     outcomes = run(node.nvml(), [SEVEN] * 3, reset=True)
     assert [outcome.reset_required for outcome in outcomes] == [False, True, False]

@@ -7,6 +7,7 @@ install packages."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -72,11 +73,30 @@ def test_nothing_is_removed_while_a_process_uses_a_gpu(fleet: Fleet, role: str) 
 
 def test_the_node_is_not_rebooted_while_a_process_uses_a_gpu(fleet: Fleet) -> None:
     """Ansible itself refuses to reboot the local machine."""
-    fleet.node("busy", "--board", "A100-80GB", nvidia_mig_layout=MODE, nvidia_mig_reboot=True)
+    layout = [dict(MODE[0], devices=1)]
+    create = ("--board", "A100-80GB", "--gpus", "2", "--activation", "reset")
+    fleet.node("busy", *create, nvidia_mig_layout=layout, nvidia_mig_reboot=True)
     attach(fleet, os.getpid())
     run = fleet.play(PLAYBOOKS / "mig.yml", fails=True)
     assert "PID %d (training). The role does not continue" % os.getpid() in run.output
     assert "(it needs a reboot to change its MIG mode)" in run.output
+    not_allowed = ("--check", "-e", json.dumps({"nvidia_mig_reboot": False}))
+    preview = fleet.play(PLAYBOOKS / "mig.yml", *not_allowed, fails=True)
+    assert "The MIG mode of some GPUs changes only with a reset or reboot: GPU 1 " in preview.output
+
+
+def test_a_preview_of_a_change_of_mig_mode_tells_which_gpus_would_change(fleet: Fleet) -> None:
+    fleet.node("busy", "--board", "A100-80GB", "--gpus", "2", nvidia_mig_layout=MODE)
+    attach(fleet, os.getpid())
+    preview = (PLAYBOOKS / "mig.yml", "--check")
+    reason = "MIG mode cannot be switched on while PID %d (training) uses the GPU. Stop it" % os.getpid()
+    refused = fleet.play(*preview, fails=True)
+    skipped = fleet.play(*preview, fails=True, nvidia_mig_busy="skip")
+    awaited = fleet.play(*preview, nvidia_mig_busy_wait=600)
+    runs = (refused, skipped, awaited)
+    assert [len(run.stats()["gpufleet_changed_gpus"]["busy"]) for run in runs] == [0, 1, 2]
+    assert reason in refused.output and reason in skipped.output
+    assert "The other GPUs would match the layout." in " ".join(skipped.output.split())
 
 
 def test_waits_until_the_gpus_are_idle(fleet: Fleet) -> None:

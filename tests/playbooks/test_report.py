@@ -63,6 +63,8 @@ def test_processes_changes_and_a_cluster_that_cannot_be_read(fleet: Fleet) -> No
     assert "The cluster cannot be read:" in page
     assert "found since" in page and "turn MIG mode off" in page
     assert "&lt;b&gt;train&lt;/b&gt;" in page and "<b>train" not in page
+    refused = fleet.play(REPORT, "-e", "report_previous=missing", fails=True)
+    assert "the controller has no missing. No node was read." in refused.output and "Read GPUs" not in refused.output
 
 
 def test_a_node_does_not_choose_where_the_report_is_written(fleet: Fleet) -> None:

@@ -179,16 +179,19 @@ def test_undo_requires_a_confirmation(fleet: Fleet) -> None:
     assert "Remove" not in run.output
 
 
-def test_undo_of_some_hosts_leaves_the_chart_of_the_others(fleet: Fleet) -> None:
+@pytest.mark.parametrize("some", [("--limit", "first"), ("-e", "gpu_node_target=first")])
+def test_undo_of_some_hosts_leaves_the_chart_of_the_others(fleet: Fleet, some: tuple[str, str]) -> None:
     for name in ("first", "second"):
         fleet.host(name, gpu_node_roles=["gpu_operator"], gpu_operator_version="v26.7.0")
     given = {"gpu_node_undo_confirmed": True, "gpu_cluster_kubeconfig": "missing"}
     undo = (PLAYBOOKS / "undo.yml", "--tags", "operator")
-    run = fleet.play(*undo, "--limit", "first", **given)
+    run = fleet.play(*undo, *some, **given)
     assert "Find what the role has installed" not in run.output
     assert "gpu_operator: the chart stays in the cluster, because other hosts use it (second)." in " ".join(
         run.output.split()
     )
+    run = fleet.play(*undo, *some, "-e", json.dumps({"gpu_cluster_other_hosts": []}), fails=True, **given)
+    assert "Find what the role has installed" in run.output
 
 
 def test_undo_disables_mig_before_other_changes_and_where_a_driver_answers(

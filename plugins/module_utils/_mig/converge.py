@@ -108,7 +108,9 @@ class _Run:
         except _NotActive as found:
             return self._blocked(found.blocked)
         except Exception as error:
-            text = "%s: %s. Nothing was changed" % (self._before.label, _error_text(error, None).rstrip("."))
+            text = "%s. Nothing was changed" % _error_text(error, None).rstrip(".")
+            if not isinstance(error, MigError):
+                text = "%s: %s" % (self._before.label, text)
             return self._outcome(error=text, clients=getattr(error, "clients", ()))
         try:
             self._execute()
@@ -140,9 +142,7 @@ class _Run:
                         users,
                     )
         if self._plan.blocked is not None:
-            if self._plan.set_mode is None:
-                raise _NotActive(self._plan.blocked)
-            return
+            raise _NotActive(self._plan.blocked)
         blocked = mode.change(now, self._plan.target.enabled, self._reset_allowed).blocked
         if blocked is not None:
             raise _NotActive(blocked)
@@ -209,7 +209,7 @@ class _Run:
         if status == codes.IN_USE or now.processes:
             raise _NotActive(mode.in_use(now, enabled))
         if not self._reset_allowed:
-            raise _NotActive(mode.not_allowed(enabled))
+            raise _NotActive(mode.not_allowed(now, enabled))
         self._current = Operation(RESET)
         self._reset(enabled)
 

@@ -6,10 +6,10 @@
 
 """Converge a node whose GPUs cannot all be planned completely in advance.
 
-Some drivers list profiles only while MIG mode is on, so the mode must be switched first; and a mode change
-that was blocked during planning may become active anyway. No GPU of the node is partitioned before all of
-them are planned: first the modes are switched, then everything is planned, and then instances are written.
-If the layout of a GPU is rejected at that point, the modes are switched off again and nothing else changes.
+Some drivers list profiles only while MIG mode is on, so the mode must be switched first. No GPU of the node is
+partitioned before all of them are planned: first the modes are switched, then everything is planned, and then instances
+are written. If the layout of a GPU is rejected at that point, the modes are switched off again, and nothing else
+changes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 
 GPUs that report ``resetless`` change the mode immediately, and fail while a process uses them. All others (Ampere)
 record the change as pending; it becomes active with a reset of the GPU. The driver resets an idle GPU itself when
-the change is requested.
+the change is requested, so a change is not requested while a process uses the GPU.
 """
 
 from __future__ import annotations
@@ -32,28 +32,24 @@ class ModeChange(t.NamedTuple):
 def change(gpu: Gpu, enabled: bool, reset_allowed: bool) -> ModeChange:
     """The steps to switch MIG mode of this GPU.
 
-    Raises BusyError if the driver would refuse the change because of a process that it lists.
+    Raises BusyError if nothing but a process that the driver lists blocks a change that is not pending already.
     """
     current = bool(gpu.mode_current)
     pending = current if gpu.mode_pending is None else gpu.mode_pending
     if current == enabled:
         return ModeChange(request=None if pending == enabled else enabled)
-    if gpu.resetless:
-        clients = whole_gpu_clients(gpu)
-        if clients:
-            raise BusyError(
-                "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
-                % (gpu.label, on_off(enabled), messages.processes(clients)),
-                clients,
-            )
-        return ModeChange(request=enabled)
-    request = None if pending == enabled else enabled
+    requested = pending == enabled and not gpu.resetless
+    if not gpu.resetless and not reset_allowed and (requested or gpu.instances):
+        return ModeChange(blocked=not_allowed(gpu, enabled))
+    if gpu.processes and requested:
+        return ModeChange(blocked=in_use(gpu, enabled))
     if gpu.processes:
-        # A request destroys nothing on an empty GPU, and the next reset or reboot activates it.
-        return ModeChange(request=None if gpu.instances else request, blocked=in_use(gpu, enabled))
-    if not reset_allowed and (request is None or gpu.instances):
-        return ModeChange(blocked=not_allowed(enabled))
-    return ModeChange(request=request, reset=request is None)
+        raise BusyError(
+            "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
+            % (gpu.label, on_off(enabled), messages.processes(gpu.processes)),
+            gpu.processes,
+        )
+    return ModeChange(request=None if requested else enabled, reset=requested)
 
 
 def notice(gpu: Gpu, blocked: Blocked) -> str:
@@ -73,10 +69,11 @@ def in_use(gpu: Gpu, enabled: bool, refusal: t.Optional[Exception] = None) -> Bl
     return Blocked("%s: %s. Stop the holder and run again" % (needs, messages.UNLISTED_CLIENTS))
 
 
-def not_allowed(enabled: bool) -> Blocked:
+def not_allowed(gpu: Gpu, enabled: bool) -> Blocked:
+    holders = "%s uses it" % messages.processes(gpu.processes) if gpu.processes else messages.UNLISTED_CLIENTS
     return Blocked(
         "%s. Allow the reset with reset: true (in the role nvidia_mig_reset), or reboot. For a reset, stop all clients "
-        "first: %s" % (_needs_reset(enabled), messages.UNLISTED_CLIENTS)
+        "first: %s" % (_needs_reset(enabled), holders)
     )
 
 

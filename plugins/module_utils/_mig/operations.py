@@ -71,7 +71,7 @@ class Plan(t.NamedTuple):
     then contains only the mode change, and its target no instances; the rest is planned later.
 
     ``blocked`` marks a mode change that does not become active in this run: the plan then
-    contains at most the request for it.
+    has no operations.
     """
 
     gpu: Gpu

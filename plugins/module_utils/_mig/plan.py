@@ -60,7 +60,7 @@ def plan_gpu(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False
         error.plan = planned
         raise
     if change.blocked is not None:
-        return Plan(gpu, target, change.request, blocked=change.blocked)
+        return Plan(gpu, target, blocked=change.blocked)
     return planned._replace(set_mode=change.request, reset=change.reset)
 
 

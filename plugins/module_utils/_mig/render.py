@@ -81,7 +81,7 @@ def row_after(plan: Plan) -> Row:
     """The state of a GPU after its plan."""
     gpu = plan.gpu
     if plan.blocked is not None:
-        return row(gpu if plan.set_mode is None else gpu._replace(mode_pending=plan.set_mode))
+        return row(gpu)
     name = label(gpu.index, gpu.uuid, gpu.name)
     if not plan.target.enabled:
         return Row(name, note=mode_note(gpu.mig_capable, False, False))

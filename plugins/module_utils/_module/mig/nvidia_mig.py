@@ -98,11 +98,11 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
         words = "Received %s during the change, which was not interrupted" % ", ".join(ending.received)
         module.warn(". ".join([words, *_start_clients(module)]))
     returned = results.merged_result(found, backend.name, skip_busy)
+    for result in found:
+        if result.notice is not None and (not refused or result.gpu["reset_required"]):  # a refusal names the others
+            module.warn(result.notice)
     if refused:
         _fail_busy(module, node, returned)
-    for result in found:
-        if result.notice is not None:
-            module.warn(result.notice)
     failures = [result.error for result in found if result.error is not None]
     if failures:
         module.fail_json(msg=listed(failures, "\n"), **returned)
@@ -124,7 +124,8 @@ def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any
     shown = {key: planned[key] for key in ("deferred", "disruption")}
     if module.check_mode:
         shown["diff"] = planned["diff"]
-        shown["gpus"] = [{"index": gpu["index"], "uuid": gpu["uuid"], "changed": False} for gpu in planned["gpus"]]
+        keys = ("index", "uuid", "changed", "reset_required")
+        shown["gpus"] = [{key: gpu[key] for key in keys} for gpu in planned["gpus"]]
         if module._diff:
             parts.extend(planned["changed_lines"])
     module.fail_json(msg="\n".join(parts), changed=False, busy=True, **shown)

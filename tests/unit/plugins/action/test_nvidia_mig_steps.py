@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support 
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 REASON = "GPU 1 is in use"
-BUSY = {"reason": REASON, "clients": [{"pid": 7, "name": "training"}]}
+BUSY = {"uuid": "GPU-1", "reason": REASON, "clients": [{"pid": 7, "name": "training"}]}
 OPERATION = {"kind": "destroy_gi"}
 STEPS = {"deferred": [], "converge": False, "verify": False, "preview": []}
 CHANGE = {**STEPS, "converge": True, "verify": True}
@@ -33,8 +33,13 @@ REFUSED = {
     "busy": True,
     "disruption": "destroy",
     "deferred": [BUSY],
-    "gpus": [{"index": 1, "uuid": "GPU-1", "changed": False}],
+    "gpus": [
+        {"index": 0, "uuid": "GPU-0", "changed": True, "reset_required": False},
+        {"index": 1, "uuid": "GPU-1", "changed": False, "reset_required": False},
+        {"index": 2, "uuid": "GPU-2", "changed": False, "reset_required": False},
+    ],
 }
+NEED_RESET = [{**gpu, "reset_required": not gpu["changed"]} for gpu in REFUSED["gpus"]]
 NOTHING = planned()
 IDLE = planned("destroy", operations=[OPERATION])
 ONLY_BUSY = planned("destroy", BUSY)
@@ -100,19 +105,35 @@ def test_processes_that_end_with_the_clients_or_while_the_role_waits() -> None:
         assert Role(plan, CLIENTS, check_mode=True, skip_busy=skip).steps() == STEPS
 
 
-def test_a_mode_change_that_processes_delay_is_not_refused() -> None:
-    """An Ampere GPU whose mode is requested now, and changes with the next reset."""
-    assert Role(planned("mode", BUSY)).steps() == CHANGE
+def test_the_gpus_that_change_include_those_whose_processes_end_before() -> None:
+    for settings in ({"busy_wait": 1}, {"services": CLIENTS}):
+        for skip in (True, False):
+            assert Role(REFUSED, skip_busy=skip, **settings).run()["changing"] == ["GPU-0", "GPU-1"]
+    skipped = {**REFUSED, "failed": False, "busy": False, "operations": []}
+    assert Role(skipped, skip_busy=True).run()["changing"] == ["GPU-0"]
+    assert Role({**REFUSED, "gpus": NEED_RESET}, busy_wait=1).run()["changing"] == ["GPU-0"]
 
 
-@pytest.mark.parametrize("key", ["reset_required", "reboot_required"])
-def test_undo_fails_if_mig_mode_stays_on(key: str) -> None:
-    plan = planned("mode", warnings=["GPU 0 needs a reset", "GPU 1 too"], **{key: True})
+def test_undo_and_a_preview_fail_if_a_gpu_needs_a_reset_that_is_not_allowed() -> None:
+    plan = planned("mode", gpus=NEED_RESET, warnings=["GPU 1 needs a reset", "GPU 2 too"])
     result = Role(plan, undo=True).run()
     assert result["failed"]
-    assert result["msg"] == "MIG mode cannot be disabled: GPU 0 needs a reset. GPU 1 too. Nothing was changed."
-    assert Role(plan, undo=True, reboot=True).steps() == Role(plan).steps() == CHANGE
-    assert Role(IDLE, undo=True).steps() == CHANGE
+    assert result["msg"] == "MIG mode cannot be disabled: GPU 1 needs a reset. GPU 2 too. Nothing was changed."
+    assert Role(IDLE, undo=True).steps() == Role(plan, undo=True, reboot=True).steps() == Role(plan).steps() == CHANGE
+    preview = "The MIG mode of some GPUs changes only with a reset or reboot: GPU 1 needs a reset. GPU 2 too."
+    for settings in ({}, {"skip_busy": True}, {"busy_wait": 1}):
+        assert Role(plan, CLIENTS, check_mode=True, **settings).run()["msg"] == preview
+    assert Role(plan, check_mode=True, reboot=True).steps() == STEPS
+
+
+def test_undo_and_a_preview_fail_if_processes_prevent_the_reset_or_reboot() -> None:
+    plan = planned("mode", BUSY, gpus=NEED_RESET[:2], warnings=["GPU 1 needs a reset"])
+    for reboot in (False, True):
+        for settings in ({"undo": True}, {"check_mode": True}):
+            assert Role(plan, reboot=reboot, **settings).run()["failed"]
+            assert Role(plan, CLIENTS, reboot=reboot, **settings).steps()["deferred"] == []
+        assert Role(plan, check_mode=True, reboot=reboot, skip_busy=True).steps()["deferred"] == [REASON]
+        assert Role(plan, reboot=reboot).steps() == CHANGE
 
 
 @pytest.mark.parametrize(
@@ -154,7 +175,7 @@ def test_fails_if_the_clients_cannot_be_found() -> None:
 
 
 def test_previews_gpus_whose_profiles_are_unknown() -> None:
-    gpus = [{"index": 0, "mode_first": False}, {"index": 1, "mode_first": True}]
+    gpus = [{**each, "mode_first": each["index"] == 1} for each in REFUSED["gpus"][:2]]
     for backend, name in (("nvidia_smi", "nvidia-smi"), ("nvml", "The driver")):
         role = Role(planned("mode", gpus=gpus, backend=backend), check_mode=True)
         role.variables["ansible_facts"] = {"nvidia": {"gpus": [gpu(0), gpu(1, current=False)]}}
@@ -166,6 +187,6 @@ def test_previews_gpus_whose_profiles_are_unknown() -> None:
 
 
 def test_previews_nothing_where_the_node_lists_no_gpus() -> None:
-    role = Role(planned("create", gpus=[{"index": 0, "mode_first": True}]), check_mode=True)
+    role = Role(planned("create", gpus=[{**REFUSED["gpus"][0], "mode_first": True}]), check_mode=True)
     role.variables["ansible_facts"] = {"nvidia": {"gpus": None}}
     assert role.steps()["preview"] == []

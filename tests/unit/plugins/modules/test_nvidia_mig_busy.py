@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
+    A100,
     H100,
     FakeGpu,
 )
@@ -56,7 +59,10 @@ def test_in_check_mode_a_refusal_shows_the_maps_of_all_gpus(node):
     assert re.search(r"\|1g\.5gb +\|1g\.5gb +\|[.|]+\|3g\.20gb +\|  blocked by PID 4711 \(python\)$", lines[3])
     assert lines[4].endswith("|") and "3g.20gb" in lines[4]
     assert result["diff"]["after"].splitlines() == [line[1:] for line in lines[3:]]
-    assert result["gpus"] == [{"index": each.index, "uuid": each.uuid, "changed": False} for each in (gpu, idle)]
+    assert result["gpus"] == [
+        {"index": each.index, "uuid": each.uuid, "changed": each is idle, "reset_required": False}
+        for each in (gpu, idle)
+    ]
     without = driver.run(on(MIXED), check=True)
     assert without["msg"] == lines[0] and without["diff"] == result["diff"]
 
@@ -91,8 +97,9 @@ def test_idle_gpus_change_and_busy_ones_are_deferred_if_requested(node):
     assert driver.run(on(MIXED))["changed"] is False
 
 
-def test_a_reset_that_a_process_blocks_is_deferred(node):
+def test_a_reset_of_a_pending_mode_that_a_process_blocks_is_deferred(node):
     gpu = FakeGpu(mode=False)
+    gpu.pending = True
     gpu.use(pid=4711, name="python")
     for busy in ("skip", "fail"):
         result = node(gpu).run(on(MIXED), reset=True, busy=busy)
@@ -110,12 +117,20 @@ def test_other_problems_are_not_skipped(node):
     assert driver.writes == []
 
 
-def test_a_mode_change_that_a_process_blocks_is_refused_in_check_mode_too(node):
-    gpu = FakeGpu(board=H100, mode=False)
-    gpu.use(pid=4711, name="python")
+@pytest.mark.parametrize(("board", "profile"), [(A100, "3g.20gb"), (H100, "3g.40gb")])
+def test_a_mode_change_that_a_process_blocks_is_refused_or_deferred_in_check_mode_too(node, board, profile):
+    gpus = [FakeGpu(board=board, index=index, mode=False) for index in range(2)]
+    gpus[1].use(pid=4711, name="python")
+    driver, reason = node(*gpus), "MIG mode cannot be switched on while PID 4711 (python) uses the GPU. Stop it"
     for check in (True, False):
-        message = refused(node(gpu), on({"3g.40gb": 2}), check=check)
-        assert "MIG mode cannot be switched on while PID 4711 (python) uses the GPU" in message
+        assert reason in refused(driver, on({profile: 2}), check=check)
+    assert driver.writes == []
+    for check in (True, False):
+        result = driver.run(on({profile: 2}), check=check, busy="skip")
+        assert [gpu["changed"] for gpu in result["gpus"]] == [True, False]
+        assert [reason in each["reason"] for each in result["deferred"]] == [True]
+        assert not result["reset_required"] and result["disruption"] == "mode"
+    assert [(gpu.current, gpu.pending) for gpu in gpus] == [(True, True), (False, False)]
 
 
 def test_idle_instances_are_refused_where_they_must_not_be_disturbed(node):

@@ -47,12 +47,16 @@ def test_mode_off_after_the_last_instance():
     assert outcome.performed[-1].kind == SET_MODE
 
 
-def test_mode_off_without_permission_to_reset_destroys_nothing():
+@pytest.mark.parametrize("used", [False, True])
+def test_mode_off_without_permission_to_reset_destroys_nothing(used):
     gpu = mixed(FakeGpu(activation=codes.RESET_REQUIRED))
+    if used:
+        gpu.use(pid=7, name="monitor")
     driver = FakeBackend(gpu)
     outcome = run(driver, OFF)
     assert outcome.reset_required and outcome.error is None and not outcome.changed
     assert "Allow the reset with reset: true" in outcome.notice and "instances are kept" in outcome.notice
+    assert ("stop all clients first: PID 7 (monitor) uses it" in outcome.notice) is used
     assert driver.writes == []
 
 
@@ -135,8 +139,8 @@ def test_an_allowed_reset_activates_a_pending_mode():
 
 def test_a_gpu_with_clients_is_never_reset():
     gpu = off()
-    gpu.use(pid=7, name="jupyter")
     driver = FakeBackend(gpu)
+    driver.before = lambda name: gpu.use(pid=7, name="jupyter") if name == "set_mode" else None
     outcome = run(driver, target(A100, "7g.40gb"), reset=True)
     assert outcome.reset_required and outcome.error is None
     assert "PID 7 (jupyter)" in outcome.notice
@@ -190,14 +194,15 @@ def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
     assert (gpu.current, gpu.pending) == (False, False)
 
 
-def test_switching_off_under_a_client_destroys_nothing():
-    """On Ampere the mode would only be pending, and the instances would be destroyed needlessly."""
+def test_under_a_client_the_mode_is_not_requested_but_a_pending_mode_stays_pending():
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
+    gpu.pending = False
     driver = FakeBackend(gpu)
     outcome = run(driver, OFF, reset=True)
     assert outcome.reset_required and outcome.error is None and not outcome.changed
     assert "PID 7 (monitor)" in outcome.notice and "instances are kept" in outcome.notice
+    assert [client.pid for client in outcome.clients] == [7]
     assert driver.writes == []
 
 
@@ -219,16 +224,23 @@ def test_hopper_refuses_a_mode_change_under_a_client_and_is_restored():
     assert gpu.snapshot() == before
 
 
-def test_hopper_with_a_client_is_refused_before_anything_is_destroyed():
-    gpu = FakeGpu(board=H100)
-    gpu.add("3g.40gb", 4)
-    first = plan_gpu(gpu.snapshot(), OFF)
+@pytest.mark.parametrize(
+    ("board", "profile", "place", "reset"),
+    [(A100, "3g.20gb", 4, True), (H100, "3g.40gb", 4, False), (A100, None, 0, False), (A100, None, 0, True)],
+)
+def test_a_mode_change_under_a_client_is_refused_before_any_write(board, profile, place, reset):
+    gpu = FakeGpu(board=board) if profile else off()
+    if profile:
+        gpu.add(profile, place)
+    desired = OFF if profile else target(A100, "7g.40gb")
+    first = plan_gpu(gpu.snapshot(), desired, reset=True)
     gpu.use(pid=7, name="monitor")
-    with pytest.raises(BusyError, match=r"PID 7 \(monitor\)"):
-        plan_gpu(gpu.snapshot(), OFF)
+    with pytest.raises(BusyError, match=r"while PID 7 \(monitor\) uses the GPU. Stop it") as caught:
+        plan_gpu(gpu.snapshot(), desired, reset=reset)
+    assert caught.value.plan.operations == first.operations, "the change without the process"
     driver = FakeBackend(gpu)
-    (outcome,) = converge(driver, [first])
-    assert "PID 7 (monitor)" in outcome.error and "Nothing was changed" in outcome.error
+    (outcome,) = converge(driver, [first], reset=reset)
+    assert outcome.error == "%s. Nothing was changed" % caught.value
     assert driver.writes == []
 
 
@@ -266,18 +278,3 @@ def test_an_error_after_a_reset_restores_the_mode_by_another_reset(blocked):
     assert outcome.restored is not blocked
     assert ("MIG mode is on; MIG mode will be off after the next reset or reboot" in outcome.error) is blocked
     assert driver.writes.count("reset") == (1 if blocked else 2)
-
-
-def test_a_mode_that_becomes_active_despite_a_client_is_used():
-    gpu = off()
-    gpu.use(pid=7, name="monitor")
-    driver = FakeBackend(gpu)
-
-    def leave(name):
-        if name == "set_mode":
-            gpu.processes.clear()
-
-    driver.before = leave
-    outcome = run(driver, target(A100, "7g.40gb"))
-    assert outcome.error is None and not outcome.reset_required
-    assert layout(gpu) == [("7g.40gb", 0, (7,))]
