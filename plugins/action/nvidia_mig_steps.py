@@ -52,7 +52,7 @@ class ActionModule(Action):
         needs_reset = needs_reset_or_reboot(plan, ends or given["skip_busy"], given["reboot"])
         why = refusal(plan, blocked, needs_reset, given["undo"], check_mode)
         if why is not None:
-            return {"failed": True, "msg": why, "warnings": warnings}
+            return {"failed": True, "msg": "%s: %s" % (variables["inventory_hostname"], why), "warnings": warnings}
         return {
             **steps(plan, blocked if given["skip_busy"] else [], given["interrupted"], check_mode),
             "changing": changing(plan, ends),

@@ -94,7 +94,7 @@ def test_processes_that_the_role_can_neither_stop_nor_await() -> None:
         for check_mode in (False, True):
             result = Role(REFUSED, services, check_mode).run()
             reason, remedy = result["msg"].splitlines()
-            assert (result["failed"], reason, result["warnings"]) == (True, REASON, services.get("warnings", []))
+            assert (result["failed"], reason, result["warnings"]) == (True, "a: " + REASON, services.get("warnings", []))
             assert remedy.startswith("To wait for them, set nvidia_mig_busy_wait; ")
 
 
@@ -118,9 +118,9 @@ def test_undo_and_a_preview_fail_if_a_gpu_needs_a_reset_that_is_not_allowed() ->
     plan = planned("mode", gpus=NEED_RESET, warnings=["GPU 1 needs a reset", "GPU 2 too"])
     result = Role(plan, undo=True).run()
     assert result["failed"]
-    assert result["msg"] == "MIG mode cannot be disabled: GPU 1 needs a reset. GPU 2 too. Nothing was changed."
+    assert result["msg"] == "a: MIG mode cannot be disabled: GPU 1 needs a reset. GPU 2 too. Nothing was changed."
     assert Role(IDLE, undo=True).steps() == Role(plan, undo=True, reboot=True).steps() == Role(plan).steps() == CHANGE
-    preview = "The MIG mode of some GPUs changes only with a reset or reboot: GPU 1 needs a reset. GPU 2 too."
+    preview = "a: The MIG mode of some GPUs changes only with a reset or reboot: GPU 1 needs a reset. GPU 2 too."
     for settings in ({}, {"skip_busy": True}, {"busy_wait": 1}):
         assert Role(plan, CLIENTS, check_mode=True, **settings).run()["msg"] == preview
     assert Role(plan, check_mode=True, reboot=True).steps() == STEPS
