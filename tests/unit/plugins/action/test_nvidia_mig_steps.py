@@ -94,7 +94,11 @@ def test_processes_that_the_role_can_neither_stop_nor_await() -> None:
         for check_mode in (False, True):
             result = Role(REFUSED, services, check_mode).run()
             reason, remedy = result["msg"].splitlines()
-            assert (result["failed"], reason, result["warnings"]) == (True, "a: " + REASON, services.get("warnings", []))
+            assert (result["failed"], reason, result["warnings"]) == (
+                True,
+                "a: " + REASON,
+                services.get("warnings", []),
+            )
             assert remedy.startswith("To wait for them, set nvidia_mig_busy_wait; ")
 
 
