@@ -26,6 +26,7 @@ class ActionModule(Action):
         "busy_wait": {"type": "int", "required": True},
         "undo": {"type": "bool", "default": False},
         "reboot": {"type": "bool", "default": False},
+        "drains": {"type": "bool", "default": False},
         "record": {"type": "str", "required": True},
         "clients": {"type": "list", "elements": "str", "required": True},
         "mode_clients": {"type": "list", "elements": "str", "required": True},
@@ -48,11 +49,19 @@ class ActionModule(Action):
                 return services
         warnings = services.get("warnings", [])
         ends = given["busy_wait"] > 0 or bool(services["stopped"] and not services["others"])
+        if check_mode and given["drains"] and plan["deferred"] and not ends:
+            ends = True  # perhaps: check mode does not drain the node
+            warnings += ["Would fail now: " + each["reason"] for each in plan["deferred"]]
         blocked = [] if ends else [each["reason"] for each in plan["deferred"]]
         needs_reset = needs_reset_or_reboot(plan, ends or given["skip_busy"], given["reboot"])
         why = refusal(plan, blocked, needs_reset, given["undo"], check_mode)
         if why is not None:
-            return {"failed": True, "msg": "%s: %s" % (variables["inventory_hostname"], why), "warnings": warnings}
+            return {
+                "failed": True,
+                "msg": "%s: %s" % (variables["inventory_hostname"], why),
+                "changing": [] if plan.get("busy") or given["undo"] else changing(plan, ends),
+                "warnings": warnings,
+            }
         return {
             **steps(plan, blocked if given["skip_busy"] else [], given["interrupted"], check_mode),
             "changing": changing(plan, ends),
@@ -97,9 +106,7 @@ def steps(plan: Data, deferred: list[str], interrupted: bool, check_mode: bool) 
 def changing(plan: Data, ends: bool) -> list[str]:
     """The UUIDs of the GPUs that change. ``ends``: also those that processes block until the change begins."""
     blocked = {each["uuid"] for each in plan["deferred"]} if ends else set()
-    return [
-        gpu["uuid"] for gpu in plan["gpus"] if gpu["changed"] or (gpu["uuid"] in blocked and not gpu["reset_required"])
-    ]
+    return [gpu["uuid"] for gpu in plan["gpus"] if gpu["changed"] or gpu["uuid"] in blocked]
 
 
 def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:

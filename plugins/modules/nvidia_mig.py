@@ -268,8 +268,8 @@ gpus:
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
     - In check mode, the instances of a GPU that O(busy=skip) leaves unchanged are those of the change without the
       processes that block it.
-    - With RV(busy), only the index and the UUID of each, RV(gpus[].reset_required), and RV(gpus[].changed), which is
-      V(true) for the GPUs that O(busy=skip) would change.
+    - With RV(busy), only the index and the UUID of each, RV(gpus[].mode_first), RV(gpus[].reset_required), and
+      RV(gpus[].changed), which is V(true) for the GPUs that O(busy=skip) would change.
   returned: on success, on failure after planning, and, in check mode, with RV(busy)
   type: list
   elements: dict

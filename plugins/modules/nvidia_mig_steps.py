@@ -47,12 +47,18 @@ options:
     required: true
   undo:
     description:
-      - Whether the change must complete in this run. Fails if it needs a reset or reboot, except with O(reboot).
+      - Whether the change must complete in this run. Fails if it needs a reset that is not allowed or that processes
+        block, or a reboot without O(reboot).
     type: bool
     default: false
   reboot:
     description:
       - Whether the role may reboot the node.
+    type: bool
+    default: false
+  drains:
+    description:
+      - Whether the node is drained before its change, which ends processes. In check mode, these are then a warning.
     type: bool
     default: false
   record:
@@ -113,9 +119,9 @@ verify:
   type: bool
 changing:
   description:
-    - The UUIDs of the GPUs that the change would change, with those whose processes belong to units that would be
+    - The UUIDs of the GPUs that the role would change, with those whose processes belong to units that would be
       stopped, or would be awaited.
-  returned: success
+  returned: success, and on failure except of the clients
   type: list
   elements: str
 preview:

@@ -83,6 +83,8 @@ def test_the_node_is_not_rebooted_while_a_process_uses_a_gpu(fleet: Fleet) -> No
     not_allowed = ("--check", "-e", json.dumps({"nvidia_mig_reboot": False}))
     preview = fleet.play(PLAYBOOKS / "mig.yml", *not_allowed, fails=True)
     assert "The MIG mode of some GPUs changes only with a reset or reboot: GPU 1 " in preview.output
+    preview = fleet.play(PLAYBOOKS / "mig.yml", "--check", fails=True)
+    assert "(it needs a reboot to change its MIG mode)" in preview.output
 
 
 def test_a_preview_of_a_change_of_mig_mode_tells_which_gpus_would_change(fleet: Fleet) -> None:
@@ -93,8 +95,12 @@ def test_a_preview_of_a_change_of_mig_mode_tells_which_gpus_would_change(fleet: 
     refused = fleet.play(*preview, fails=True)
     skipped = fleet.play(*preview, fails=True, nvidia_mig_busy="skip")
     awaited = fleet.play(*preview, nvidia_mig_busy_wait=600)
-    runs = (refused, skipped, awaited)
-    assert [len(run.stats()["gpufleet_changed_gpus"]["busy"]) for run in runs] == [0, 1, 2]
+    (fleet.work / "tasks.yml").write_text("[]")
+    tasks = str(fleet.work / "tasks.yml")
+    drained = fleet.play(*preview, gpu_node_drain_tasks=tasks, gpu_node_return_tasks=tasks)
+    runs = (refused, skipped, awaited, drained)
+    assert [len(run.stats()["gpufleet_changed_gpus"]["busy"]) for run in runs] == [0, 1, 2, 2]
+    assert "Would fail now: GPU 0 (" in drained.output
     assert reason in refused.output and reason in skipped.output
     assert "The other GPUs would match the layout." in " ".join(skipped.output.split())
 

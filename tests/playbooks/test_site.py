@@ -179,7 +179,15 @@ def test_undo_requires_a_confirmation(fleet: Fleet) -> None:
     assert "Remove" not in run.output
 
 
-@pytest.mark.parametrize("some", [("--limit", "first"), ("-e", "gpu_node_target=first")])
+@pytest.mark.parametrize(
+    "some",
+    [
+        ("--limit", "first"),
+        ("-e", "gpu_node_target=first"),
+        ("-e", "gpu_node_target=first,localhost"),
+        ("-e", "gpu_node_target=first,second,localhost", "--limit", "first,localhost"),
+    ],
+)
 def test_undo_of_some_hosts_leaves_the_chart_of_the_others(fleet: Fleet, some: tuple[str, str]) -> None:
     for name in ("first", "second"):
         fleet.host(name, gpu_node_roles=["gpu_operator"], gpu_operator_version="v26.7.0")

@@ -113,7 +113,7 @@ class Plan(t.NamedTuple):
 
     @property
     def mode_only(self) -> bool:
-        """Whether the plan changes only the mode and does not reach its target."""
+        """Whether the plan changes at most the mode, and does not reach its target."""
         return self.mode_first or self.blocked is not None
 
     @property

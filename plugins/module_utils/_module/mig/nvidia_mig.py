@@ -121,10 +121,10 @@ def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
 def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
     """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
     parts = [message((error.plan.gpu, error) for error in node.busy)]
-    shown = {key: planned[key] for key in ("deferred", "disruption")}
+    shown = {key: planned[key] for key in ("deferred", "disruption", "backend")}
     if module.check_mode:
         shown["diff"] = planned["diff"]
-        keys = ("index", "uuid", "changed", "reset_required")
+        keys = ("index", "uuid", "changed", "mode_first", "reset_required")
         shown["gpus"] = [{key: gpu[key] for key in keys} for gpu in planned["gpus"]]
         if module._diff:
             parts.extend(planned["changed_lines"])

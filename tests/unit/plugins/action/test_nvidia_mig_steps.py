@@ -109,13 +109,23 @@ def test_processes_that_end_with_the_clients_or_while_the_role_waits() -> None:
         assert Role(plan, CLIENTS, check_mode=True, skip_busy=skip).steps() == STEPS
 
 
+def test_processes_that_a_drain_may_end_are_a_warning_in_check_mode() -> None:
+    for plan in (REFUSED, planned("mode", BUSY, gpus=NEED_RESET[:2])):
+        result = Role(plan, check_mode=True, drains=True).run()
+        assert (result["warnings"], result["changing"]) == (["Would fail now: " + REASON], ["GPU-0", "GPU-1"])
+    assert Role(REFUSED, drains=True).run()["failed"]
+    needs = planned("mode", BUSY, gpus=NEED_RESET, warnings=["GPU 2 needs a reset"])
+    assert Role(needs, check_mode=True, drains=True).run()["failed"]
+
+
 def test_the_gpus_that_change_include_those_whose_processes_end_before() -> None:
     for settings in ({"busy_wait": 1}, {"services": CLIENTS}):
         for skip in (True, False):
             assert Role(REFUSED, skip_busy=skip, **settings).run()["changing"] == ["GPU-0", "GPU-1"]
     skipped = {**REFUSED, "failed": False, "busy": False, "operations": []}
     assert Role(skipped, skip_busy=True).run()["changing"] == ["GPU-0"]
-    assert Role({**REFUSED, "gpus": NEED_RESET}, busy_wait=1).run()["changing"] == ["GPU-0"]
+    assert Role({**REFUSED, "gpus": NEED_RESET}, busy_wait=1).run()["changing"] == ["GPU-0", "GPU-1"]
+    assert Role(REFUSED).run()["changing"] == []
 
 
 def test_undo_and_a_preview_fail_if_a_gpu_needs_a_reset_that_is_not_allowed() -> None:
@@ -126,7 +136,8 @@ def test_undo_and_a_preview_fail_if_a_gpu_needs_a_reset_that_is_not_allowed() ->
     assert Role(IDLE, undo=True).steps() == Role(plan, undo=True, reboot=True).steps() == Role(plan).steps() == CHANGE
     preview = "a: The MIG mode of some GPUs changes only with a reset or reboot: GPU 1 needs a reset. GPU 2 too."
     for settings in ({}, {"skip_busy": True}, {"busy_wait": 1}):
-        assert Role(plan, CLIENTS, check_mode=True, **settings).run()["msg"] == preview
+        failed = Role(plan, CLIENTS, check_mode=True, **settings).run()
+        assert (failed["msg"], failed["changing"]) == (preview, ["GPU-0"])
     assert Role(plan, check_mode=True, reboot=True).steps() == STEPS
 
 

@@ -60,7 +60,7 @@ def test_in_check_mode_a_refusal_shows_the_maps_of_all_gpus(node):
     assert lines[4].endswith("|") and "3g.20gb" in lines[4]
     assert result["diff"]["after"].splitlines() == [line[1:] for line in lines[3:]]
     assert result["gpus"] == [
-        {"index": each.index, "uuid": each.uuid, "changed": each is idle, "reset_required": False}
+        {"index": each.index, "uuid": each.uuid, "changed": each is idle, "mode_first": False, "reset_required": False}
         for each in (gpu, idle)
     ]
     without = driver.run(on(MIXED), check=True)

@@ -194,7 +194,7 @@ def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
     assert (gpu.current, gpu.pending) == (False, False)
 
 
-def test_under_a_client_the_mode_is_not_requested_but_a_pending_mode_stays_pending():
+def test_a_pending_mode_stays_pending_under_a_client():
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
     gpu.pending = False
