@@ -50,8 +50,8 @@ def show(node: LabNode) -> None:
     screen.chapter("Preview in check mode")
     screen.paragraph(
         """site.yml first checks every node, and reports all problems before it changes any. With --check --diff, it
-        shows the changes that it would make. There is no driver yet, so the MIG layout is drawn from gpu_node_boards. Only
-        the changes are shown here; the full output of Ansible is in %s."""
+        shows the changes that it would make. Only these are shown here. The full output of Ansible is in %s, also with
+        the map of the MIG layout, which is drawn from gpu_node_boards, because there is no driver yet."""
         % programs.LOG.relative_to(programs.TOP)
     )
     before = packages(node)

@@ -69,7 +69,8 @@ def _add_busy(value: t.Any, starts: t.Mapping[str, start.Start], inventory: t.Co
     report = start.report_of(Path(value).expanduser()) if isinstance(value, str) and value else None
     if report is not None:
         for host, each in starts.items():
-            each.busy = start.busy_of_report(report.hosts.get(host))
+            each.busy, notes = start.busy_of_report(report.hosts.get(host))
+            each.notes += notes
         return
     entries = start.busy_entries(value)
     for entry in entries:

@@ -112,6 +112,8 @@ def _add(item: Data, found: Pods) -> None:
     name = "%s/%s" % (metadata.get("namespace", "default"), metadata.get("name") or metadata.get("generateName"))
     name = name if kind == "Pod" else "%s %s" % (kind, name)
     count, spec = 1, item.get("spec") or {}
+    if kind == "Kustomization":
+        raise Refusal("it names other files: give the output of kubectl kustomize")
     if kind in _CONTROLLERS:
         field, way = _CONTROLLERS[kind]
         for step in way:

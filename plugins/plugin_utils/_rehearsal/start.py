@@ -27,6 +27,7 @@ VARIABLES = ("rehearse_activation", "rehearse_busy", "rehearse_from", "rehearse_
 _KEYS = ("host", "gpu", "profile", "start", "count", "name")
 _NUMBERS = ("gpu", "start", "count")
 _EMPTY_FILE = "rehearse_busy: %s is empty: give [] if nothing is in use"
+_NO_WORK = "it is unknown which instances are in use%s, so they are taken as idle; of the report of rehearse_busy: %s"
 _NO_LIST = "rehearse_busy is no list (%s): give it as -e '{\"rehearse_busy\": [...]}', or the path of a file"
 _NO_HOST = (
     "rehearse_from: %s has no host of the inventory: give a former inventory or a report's JSON, or rehearse_from=empty "
@@ -84,12 +85,15 @@ def removed(path: Path, former: t.Iterable[str], inventory: t.Collection[str]) -
 def of_report(host: HostReport | None) -> Start:
     """What a host starts from, by its entry in a report."""
     if host is None or host.facts is None or host.gpus is None:
-        why = "the host is not in it" if host is None else host.error or "it has no GPUs of the host"
-        return Start(error="of the report: %s" % why)
+        return Start(error="of the report: %s" % _why_unread(host))
     driver = str(host.facts["driver"].get("version") or "")
     gpus = _listed(host)
     layout, notes = layout_of(gpus)
     return Start(gpus, layout, driver, notes=notes)
+
+
+def _why_unread(host: HostReport | None) -> str:
+    return "the host is not in it" if host is None else host.error or "it has no GPUs of the host"
 
 
 def _listed(host: HostReport) -> list[Data]:
@@ -121,17 +125,22 @@ def _instance(gi: Data) -> Data:
     return found
 
 
-def busy_of_report(host: HostReport | None) -> list[Data]:
-    """The instances that processes use, in the format of ``busy_of_list``."""
+def busy_of_report(host: HostReport | None) -> tuple[list[Data], list[str]]:
+    """The instances that processes use, in the format of ``busy_of_list``; and notes about what is unknown."""
+    if host is None or host.gpus is None:
+        return [], [_NO_WORK % ("", _why_unread(host))]
     found: dict[tuple[t.Any, ...], Data] = {}
-    for gpu in _listed(host) if host else ():
+    notes = []
+    for gpu in _listed(host):
+        if gpu.get("processes") is None:
+            notes.append(_NO_WORK % (" on GPU %d" % gpu["index"], gpu.get("problem") or "it has no list of processes"))
         placed = {gi["id"]: gi for gi in gpu["mig"].get("instances") or ()}
         for process in gpu.get("processes") or ():
             gi = placed.get(process.get("gi_id"), {})
             name = "%s, PID %s in the report" % (process.get("name"), process.get("pid"))
             key = gpu["index"], gi.get("start")
             found.setdefault(key, _busy(gpu["index"], gi.get("profile"), gi.get("start"), None, name))
-    return list(found.values())
+    return list(found.values()), notes
 
 
 def busy_entries(value: object) -> list[Data]:

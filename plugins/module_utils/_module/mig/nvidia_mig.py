@@ -50,6 +50,10 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 
 
+_OWN_RESET = (
+    "%s: MIG mode changes only if the driver resets the GPU itself, as it does if the GPU is idle, but not in some "
+    "virtual machines. There, allow the reset with reset: true (in the role nvidia_mig_reset), or reboot"
+)
 _LEFT = (
     "%s is not in the layout, and has %d GPU instances. It keeps them until the next reboot, and has none after that. Name it "
     "in the layout to restore them at every boot, or to remove them now: {devices: %d, mig_enabled: false}"
@@ -84,6 +88,8 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
         ), contextlib.closing(select.open_backend(params["backend"])) as backend:
             node = plan_node(backend, desired, params["disturb"], params["reset"])
             _warn_about_others(module, node)
+            if module.check_mode and not params["reset"]:
+                _warn_about_resets(module, node)
             refused = bool(node.busy) and not skip_busy
             found = _converge(backend, node, params["reset"], module.check_mode or refused, ending)
     except lock.LockError as error:
@@ -116,6 +122,13 @@ def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
     for other in node.unselected if module.params["whole_node"] else ():
         if other.instances:
             module.warn(_LEFT % (other.label, len(other.instances), other.index))
+
+
+def _warn_about_resets(module: AnsibleModule, node: NodePlan) -> None:
+    """The GPUs of which only the run can tell whether the driver resets them itself."""
+    switched = [plan.gpu.label for plan in node.plans if plan.set_mode is not None and not plan.gpu.resetless]
+    if switched:
+        module.warn(_OWN_RESET % listed(switched))
 
 
 def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:

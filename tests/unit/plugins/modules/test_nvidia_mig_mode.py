@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
+    H100,
     FakeGpu,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules.nvidia_mig_support import (
@@ -40,6 +41,15 @@ def test_a_mode_change_that_needs_a_reset_is_reported_and_is_not_a_failure(node)
     again = driver.run(on(MIXED))
     assert again["changed"] is False
     assert again["reset_required"] is True
+
+
+def test_a_preview_without_permission_says_that_it_needs_a_driver_that_resets_the_gpu(node):
+    driver = node(FakeGpu(mode=False), FakeGpu(index=1, mode=False, board=H100), FakeGpu(index=2))
+    preview = [on({"7g.40gb": 1}, devices=[0, 2]), on({"7g.80gb": 1}, devices=[1])]
+    (warning,) = warnings(driver.run(*preview, check=True))
+    assert warning.startswith("GPU 0 (") and "GPU 1" not in warning and "GPU 2" not in warning
+    assert "only if the driver resets the GPU itself" in warning
+    assert warnings(driver.run(*preview, check=True, reset=True)) == warnings(driver.run(*preview)) == []
 
 
 def test_with_permission_the_gpu_is_reset(node):

@@ -143,6 +143,7 @@ def test_what_is_not_checked_is_listed(tmp_path: Path) -> None:
         ('{"kind": "ConfigMap"}\n---\n{"kind": "Deployment"}', ", object 2 .*Deployment"),
         ('{"kind": "PodList", "items": [{}, 3]}', ", object 2 .3. is"),
         ('{"kind": "List", "items": {"spec": 3}}', ", object 1 .*spec"),
+        ("{kind: Kustomization, resources: [a.yml]}", ", object 1 .*: give the output of kubectl kustomize"),
         ('{"kind": "Job", "spec": 3}', ", object 1 .*Job"),
         ('{"kind": "Job", "spec": {"parallelism": -3}}', ", object 1 .*: parallelism is -3: give a number"),
         ('{"kind": "Job", "spec": {"parallelism": "²"}}', ", object 1 .*: parallelism is .* give a number"),

@@ -79,12 +79,21 @@ def test_a_gpu_of_a_report_that_could_not_be_read_starts_without_mig_and_a_note(
 )
 def test_a_host_that_a_report_could_not_read(host: t.Optional[HostReport], why: str) -> None:
     assert start.of_report(host) == start.Start(error="of the report: %s" % why)
+    (note,) = start.busy_of_report(host)[1]
+    assert note.startswith("it is unknown which instances are in use, ") and note.endswith(": " + why)
 
 
 def test_the_work_of_a_report_is_one_entry_for_each_instance() -> None:
-    (found,) = start.busy_of_report(ENTRY)
+    (found,), notes = start.busy_of_report(ENTRY)
+    assert notes == []
     assert (found["gpu"], found["profile"], found["start"]) == (0, "3g.40gb", 4)
     assert found["name"] == "train, PID 7 in the report"
+
+
+def test_work_that_a_report_could_not_read_is_noted() -> None:
+    gpus = [dict(ENTRY.gpus[0], processes=None)]
+    found, (note,) = start.busy_of_report(ENTRY._replace(facts=dict(ENTRY.facts, gpus=gpus)))
+    assert found == [] and note.startswith("it is unknown which instances are in use on GPU 0, ")
 
 
 def test_a_file_is_a_report_by_its_format(tmp_path: Path) -> None:
