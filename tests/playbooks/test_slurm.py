@@ -44,7 +44,7 @@ class Slurm:
             r"```yaml\n# slurm/(\w+\.yml)\n(.*?)```", (TOP / "docs" / "slurm.md").read_text(), re.DOTALL
         )
         for name, text in blocks:
-            (self.work / name).write_text(re.sub("retries: .*", "retries: 1", text).replace("delay: 10", "delay: 0"))
+            (self.work / name).write_text(re.sub("retries: .*", "retries: 1", text).replace("delay: 30", "delay: 0"))
         self.jobs, self.node, self.log = (self.work / name for name in ("jobs", "node", "log"))
         self.record = fleet.work / "out-of-service"
         self.jobs.touch()
@@ -113,8 +113,9 @@ def test_a_node_that_a_run_left_drained_is_returned_by_the_next(slurm: Slurm) ->
     assert slurm.updates() == ["resume"] and not slurm.record.exists()
 
 
-def test_a_node_that_somebody_else_has_drained_stays_drained(slurm: Slurm) -> None:
-    slurm.node.write_text("NodeName=here State=IDLE+DRAIN Reason=memory [root]")
+@pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN*", "MIXED+FAIL"])
+def test_a_node_that_somebody_else_has_taken_out_of_service_is_left_so(slurm: Slurm, state: str) -> None:
+    slurm.node.write_text("NodeName=here State=%s Reason=memory [root]" % state)
     slurm.play(MIG, OTHER)
     assert slurm.fleet.instances("here") == [["3g.40gb at 4"]] and slurm.updates() == []
 

@@ -76,6 +76,13 @@ def test_an_agent_of_a_cluster_whose_servers_are_not_in_the_inventory() -> None:
     assert (plan["server_url"], plan["token_host"], plan["needs_server"]) == ("https://rke2.example.com:9345", "", True)
 
 
+def test_a_server_without_a_default_route() -> None:
+    found = make("a1", addresses={"s1": ""})
+    assert found.problems[0] == (
+        "the address of the server s1 is unknown: it cannot be reached, or has no default route. Set rke2_api_ip"
+    )
+
+
 def test_addresses_of_ipv6_are_in_brackets() -> None:
     assert planned("a1", api_ip="2001:db8::1")["server_url"] == "https://[2001:db8::1]:9345"
 
