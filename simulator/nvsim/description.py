@@ -195,6 +195,11 @@ def describe(
     """Return the description from which the library creates a node (see src/describe.c)."""
     if len(requested) > MOST:
         raise NodeError("a node has at most %d GPUs, not %d" % (MOST, len(requested)))
+    places = [place(index, gpu.bus_id) for index, gpu in enumerate(requested)]
+    identities = [gpu.uuid or gpu_uuid(index, seed) for index, gpu in enumerate(requested)]
+    for name, values in (("PCI bus id", places), ("UUID", identities)):
+        if len({*values}) < len(values):
+            raise NodeError("two GPUs have the same %s" % name)
     boards, data = load_boards(), load_products()
     products = data["products"]
     blackwell = any(
@@ -219,8 +224,8 @@ def describe(
         product = products[gpu.product]
         board = boards[product["board"]] if "board" in product else None
         architecture = board["architecture"] if board else product["architecture"]
-        domain, bus, device = place(index, gpu.bus_id)
-        identity = gpu.uuid or gpu_uuid(index, seed)
+        domain, bus, device = places[index]
+        identity = identities[index]
         lines += [
             "gpu",
             "name %s" % product["name"],

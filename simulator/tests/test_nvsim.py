@@ -114,6 +114,7 @@ def test_create_is_reproducible_and_seeded(nvsim: Shell) -> None:
         (["--board", "A30:65"], "a node has at most 64 GPUs, not 65"),
         (["--driver", "newest"], "a driver version looks like 550.163.01, not newest"),
         (["--bus-id", "seven"], "a PCI bus id looks like 00000000:47:00.0, not seven"),
+        (["--gpus", "2", "--bus-id", "47:0.0", "--bus-id", "0:47:00.0"], "two GPUs have the same PCI bus id"),
         (["--uuid", "GPU-1"], "a GPU's UUID looks like GPU-0123"),
         (["--recorded", "/nowhere.yml"], "No such file"),
     ],
