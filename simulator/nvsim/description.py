@@ -197,7 +197,8 @@ def describe(
         raise NodeError("a node has at most %d GPUs, not %d" % (MOST, len(requested)))
     places = [place(index, gpu.bus_id) for index, gpu in enumerate(requested)]
     identities = [gpu.uuid or gpu_uuid(index, seed) for index, gpu in enumerate(requested)]
-    for name, values in (("PCI bus id", places), ("UUID", identities)):
+    given = [found for found, gpu in zip(places, requested) if gpu.bus_id is not None]
+    for name, values in (("PCI bus id", given), ("UUID", identities)):
         if len({*values}) < len(values):
             raise NodeError("two GPUs have the same %s" % name)
     boards, data = load_boards(), load_products()
