@@ -49,35 +49,35 @@ class ActionModule(Action):
                 return services
         warnings = services.get("warnings", [])
         ends = given["busy_wait"] > 0 or bool(services["stopped"] and not services["others"])
-        if check_mode and given["drains"] and plan["deferred"] and not ends:
-            ends = True  # perhaps: check mode does not drain the node
-            warnings += ["Would fail now: " + each["reason"] for each in plan["deferred"]]
         blocked = [] if ends else [each["reason"] for each in plan["deferred"]]
-        needs_reset = needs_reset_or_reboot(plan, ends or given["skip_busy"], given["reboot"])
+        if check_mode and given["drains"]:  # which check mode skips, and which may end the processes
+            warnings += ["Would fail now: " + reason for reason in blocked]
+            blocked = []
+        needs_reset = needs_reset_or_reboot(plan, bool(blocked) and not given["skip_busy"], given["reboot"])
         why = refusal(plan, blocked, needs_reset, given["undo"], check_mode)
         if why is not None:
             return {
                 "failed": True,
                 "msg": "%s: %s" % (variables["inventory_hostname"], why),
-                "changing": [] if plan.get("busy") or given["undo"] else changing(plan, ends),
+                "changing": [] if plan.get("busy") or given["undo"] else changing(plan, blocked),
                 "warnings": warnings,
             }
         return {
             **steps(plan, blocked if given["skip_busy"] else [], given["interrupted"], check_mode),
-            "changing": changing(plan, ends),
+            "changing": changing(plan, blocked),
             "preview": preview(plan, given["layout"], variables["ansible_facts"]["nvidia"]) if check_mode else [],
             "warnings": warnings,
         }
 
 
-def needs_reset_or_reboot(plan: Data, without_processes: bool, reboot: bool) -> bool:
+def needs_reset_or_reboot(plan: Data, blocked: bool, reboot: bool) -> bool:
     """Whether a GPU stays as it is until others reset it or reboot the node.
 
-    ``without_processes``: not because of processes. ``reboot``: the role may reboot the node when the GPUs are idle.
+    ``blocked``: processes prevent that on the GPUs in use. ``reboot``: the role may reboot the node if all are idle.
     """
     in_use = {each["uuid"] for each in plan["deferred"]}
     needs = [gpu["uuid"] in in_use for gpu in plan["gpus"] if gpu["reset_required"]]
-    return any(not without_processes if busy else not reboot for busy in needs)
+    return any(blocked if busy else not reboot for busy in needs)
 
 
 def refusal(plan: Data, blocked: list[str], needs_reset: bool, undo: bool, check_mode: bool) -> str | None:
@@ -103,10 +103,10 @@ def steps(plan: Data, deferred: list[str], interrupted: bool, check_mode: bool) 
     }
 
 
-def changing(plan: Data, ends: bool) -> list[str]:
-    """The UUIDs of the GPUs that change. ``ends``: also those that processes block until the change begins."""
-    blocked = {each["uuid"] for each in plan["deferred"]} if ends else set()
-    return [gpu["uuid"] for gpu in plan["gpus"] if gpu["changed"] or gpu["uuid"] in blocked]
+def changing(plan: Data, blocked: list[str]) -> list[str]:
+    """The UUIDs of the GPUs that change, also those in use, unless processes stay and block them."""
+    released = set() if blocked else {each["uuid"] for each in plan["deferred"]}
+    return [gpu["uuid"] for gpu in plan["gpus"] if gpu["changed"] or gpu["uuid"] in released]
 
 
 def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:

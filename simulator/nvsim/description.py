@@ -221,12 +221,10 @@ def describe(
         "quirks %d" % sum(1 << QUIRKS.index(quirk) for quirk in quirks),
         "gi_profile_count %d" % profile_count,
     ]
-    for index, gpu in enumerate(requested):
+    for index, (gpu, (domain, bus, device), identity) in enumerate(zip(requested, places, identities)):
         product = products[gpu.product]
         board = boards[product["board"]] if "board" in product else None
         architecture = board["architecture"] if board else product["architecture"]
-        domain, bus, device = places[index]
-        identity = identities[index]
         lines += [
             "gpu",
             "name %s" % product["name"],

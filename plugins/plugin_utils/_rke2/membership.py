@@ -117,16 +117,15 @@ def find_membership(kind: str, settings: Data, node: NodeFacts) -> tuple[Members
             return Membership(kind, servers, "", first), []
         target = others[0] if node.name == first else first
     address = settings["api_ip"] or node.addresses.get(target, "")
-    if not address and target:
-        return Membership(kind, servers, "?", token_host), [
+    if not address:
+        why = (
             "the address of the server %s is unknown: it cannot be reached, or has no default route. Set rke2_api_ip"
             % target
-        ]
-    if not address:
-        return Membership(kind, servers, "?", token_host), [
-            "the address of the server to join is unknown: set rke2_api_ip, or add the servers to the group %s "
+            if target
+            else "the address of the server to join is unknown: set rke2_api_ip, or add the servers to the group %s "
             "(rke2_servers_group_name)" % settings["servers_group_name"]
-        ]
+        )
+        return Membership(kind, servers, "?", token_host), [why]
     problems = []
     if not token_host and not settings["token"]:
         problems.append(

@@ -125,7 +125,7 @@ def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
 
 
 def _warn_about_resets(module: AnsibleModule, node: NodePlan) -> None:
-    """The GPUs of which only the run can tell whether the driver resets them itself."""
+    """Whether the driver resets a GPU itself shows only when its mode is requested."""
     switched = [plan.gpu.label for plan in node.plans if plan.set_mode is not None and not plan.gpu.resetless]
     if switched:
         module.warn(_OWN_RESET % listed(switched))

@@ -34,6 +34,9 @@ def test_unknown_values_are_null():
     assert data.serialized(report(read()))["cluster"] is None
 
 
+INSTANCE = {"id": 1, "start": 0, "size": 1, "profile": "1g.10gb"}
+
+
 def changed(**changes):
     return {**json.loads(json.dumps(data.serialized(WHOLE))), **changes}
 
@@ -81,6 +84,7 @@ def test_what_a_later_release_adds_to_this_version_of_the_format_is_accepted():
         (with_gpu(mig=None), "no list of GPUs"),
         (with_gpu(processes=[1]), "no list of GPUs"),
         (with_gpu(mig={"instances": [{"id": 1}]}), "no list of GPUs"),
+        (with_gpu(mig={"instances": [{**INSTANCE, "compute_instances": [{}]}]}), "no list of GPUs"),
     ],
 )
 def test_other_files_are_refused_with_the_path_and_the_reason(tmp_path, content, message):
