@@ -126,7 +126,9 @@ def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
 
 def _warn_about_resets(module: AnsibleModule, node: NodePlan) -> None:
     """Whether the driver resets a GPU itself shows only when its mode is requested."""
-    switched = [plan.gpu.label for plan in node.plans if plan.set_mode is not None and not plan.gpu.resetless]
+    # A request that cancels a pending change needs no reset.
+    plans = [plan for plan in node.plans if plan.set_mode not in (None, plan.gpu.mode_current)]
+    switched = [plan.gpu.label for plan in plans if not plan.gpu.resetless]
     if switched:
         module.warn(_OWN_RESET % listed(switched))
 

@@ -69,7 +69,8 @@ def test_check_mode_predicts_the_run_for_any_mode_clients_and_permission(node, s
     for key in ("changed", "operations", "reset_required", "reboot_required", "diff"):
         assert checked[key] == done[key] or (key == "diff" and not known), key
     asks = [text for text in warnings(checked) if "only if the driver resets" in text]
-    switches = any(operation["kind"] == "set_mode" for operation in checked["operations"])
+    switches = predicted["mode"]["before"] != predicted["mode"]["desired"]
+    switches = switches and any(operation["kind"] == "set_mode" for operation in checked["operations"])
     assert len(asks) == (switches and not reset and not gpu.resetless)
     assert warnings(checked) == asks + warnings(done)
     assert without_ids(predicted) == without_ids(found)
